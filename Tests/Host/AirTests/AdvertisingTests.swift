@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(
-    "An advertiser is reported within one interval of scan and advertising, then once a second",
+    "A scanner gets an advertiser within one interval of scan and advertising, and then once a second",
     arguments: [20, 100, 1280], [true, false])
   func firstSighting(milliseconds: Int, scanFirst: Bool) async {
     await onLoop {
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test("A scan result holds the fields of both payloads that fit 31 bytes")
+  @Test("A simulated scan result contains the fields of advertising data and scan response, each of at most 31 bytes")
   func content() async {
     await onLoop {
       let scene = Scene()
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("A payload above 31 bytes makes the radio degraded and leaves its slot empty")
+  @Test("An advertising payload above 31 bytes makes the simulated radio degraded and leaves its slot empty")
   func tooLong() async {
     await onLoop {
       let scene = Scene()
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("A scan reports advertisers of its services; a scan for no service reports all")
+  @Test("A scan with service UUIDs reports only advertisers of these services; a scan without UUIDs reports all")
   func filtering() async {
     await onLoop {
       let scene = Scene()
@@ -125,7 +125,7 @@ import Testing
     }
   }
 
-  @Test("Changed data is reported at once, unchanged data at most once a second")
+  @Test("A scan reports changed advertising data at once, and unchanged data at most once a second")
   func changing() async {
     await onLoop {
       let scene = Scene()
@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  @Test("The data of an advertisement changes while it is being sent")
+  @Test("The data of an advertisement can be changed while the advertisement is sent")
   func exchanging() async {
     await onLoop {
       let scene = Scene()
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test("An advertiser that returns is reported at its next advertising event", arguments: [true, false])
+  @Test("An advertiser that returns into range is reported at its next advertising event", arguments: [true, false])
   func returning(byRange: Bool) async {
     await onLoop {
       let scene = Scene()
@@ -182,7 +182,7 @@ import Testing
     }
   }
 
-  @Test("Advertisement and scan end with their registrations")
+  @Test("An advertisement or scan ends when its registration is dropped")
   func dropping() async {
     await onLoop {
       let scene = Scene()
@@ -200,7 +200,7 @@ import Testing
     }
   }
 
-  @Test("A scan cancelled in its own handler ends at once")
+  @Test("A scan that is cancelled in its own handler delivers no further result")
   func cancellingWithin() async {
     await onLoop {
       let scene = Scene()
@@ -217,7 +217,7 @@ import Testing
     }
   }
 
-  @Test("Advertisements and scans continue after a loss of the adapter", arguments: [true, false])
+  @Test("Advertisements and scans continue after a temporary loss of the adapter", arguments: [true, false])
   func power(ofAdvertiser: Bool) async {
     await onLoop {
       let scene = Scene()
@@ -239,7 +239,7 @@ import Testing
     }
   }
 
-  @Test("Nodes out of range and the node itself are not reported; RSSI decreases with distance")
+  @Test("A scan reports neither nodes out of range nor its own node, and the RSSI decreases with distance")
   func range() async {
     await onLoop {
       let scene = Scene()
@@ -255,7 +255,7 @@ import Testing
     }
   }
 
-  @Test("AD structures of every kind are decoded as they were encoded")
+  @Test("Each kind of AD structure is decoded as it was encoded")
   func roundTrip() throws {
     let long = try #require(BluetoothUUID("00000006-5026-444a-9e0e-d6f2450f3a77"))
     for data in [
@@ -270,7 +270,7 @@ import Testing
   }
 
   @Test(
-    "Decoding ends at an invalid AD structure and returns the structures before it",
+    "Decoding of advertising data ends at an invalid AD structure and returns the structures before it",
     arguments: [
       ([0x02, 0x01, 0x06, 0x00, 0x03, 0x03, 0x01, 0x00], AdvertisingData(flags: 6)),
       ([0x02, 0x01, 0x06, 0x09, 0x09, 0x41], AdvertisingData(flags: 6)),

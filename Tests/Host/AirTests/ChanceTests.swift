@@ -26,7 +26,7 @@ import Testing
     return lines
   }
 
-  @Test("Equal seeds give equal events and times, another seed gives others")
+  @Test("The simulated radio gives the same events and times for the same seed, and different ones for another seed")
   func determinism() async throws {
     try await onLoop {
       let first = try Self.trace(seed: 7)
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test("The generator is SplitMix64")
+  @Test("The simulated radio's random generator gives the numbers of SplitMix64")
   func generator() {
     // The published first values for the seed 1234567.
     var generator = SplitMix64(seed: 1_234_567)
@@ -45,7 +45,8 @@ import Testing
     #expect(generator.next() == 9_817_491_932_198_370_423)
   }
 
-  @Test("Losses occur at the configured rate in each direction", arguments: [0.0, 0.05, 0.3, 1.0])
+  @Test(
+    "The simulated radio loses packets at the rate configured for each direction", arguments: [0.0, 0.05, 0.3, 1.0])
   func loss(rate: Double) async throws {
     try await onLoop {
       let pair = try Pair(
@@ -64,7 +65,7 @@ import Testing
     }
   }
 
-  @Test("Requests and their answers are never lost by chance")
+  @Test("The simulated radio never loses write requests or their answers by random loss")
   func reliable() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(commandLoss: 1, notificationLoss: 1, reorder: 1, duplicate: 1))
@@ -74,7 +75,7 @@ import Testing
     }
   }
 
-  @Test("Reordered values arrive at most one position late, and none is lost")
+  @Test("Reordered values arrive at most one position late on the simulated radio, and none is lost")
   func reordering() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(reorder: 0.2))
@@ -92,7 +93,7 @@ import Testing
     }
   }
 
-  @Test("A duplicated value arrives twice in succession")
+  @Test("A value that the simulated radio duplicates arrives twice in succession")
   func duplicating() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(duplicate: 1))
@@ -102,7 +103,7 @@ import Testing
     }
   }
 
-  @Test("A filter drops, doubles, delays and corrupts single packets")
+  @Test("A packet filter of the simulated radio can drop, duplicate, delay and corrupt single packets")
   func filter() async throws {
     try await onLoop {
       let pair = try Pair(
@@ -124,7 +125,7 @@ import Testing
     }
   }
 
-  @Test("A filter receives kind, sender, receiver, link and value of each packet")
+  @Test("A packet filter of the simulated radio gets kind, sender, receiver, link and value of each packet")
   func packets() async throws {
     try await onLoop {
       let seen = Seen()
@@ -151,7 +152,7 @@ import Testing
     }
   }
 
-  @Test("Conditions for two nodes override those of the radio channel")
+  @Test("Loss conditions set for two nodes override those of the whole radio channel")
   func pairs() async throws {
     try await onLoop {
       let pair = try Pair()

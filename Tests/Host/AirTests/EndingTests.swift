@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct EndingTests {
-  @Test("The disconnecting end is notified at once, the peer one latency later, and no event follows")
+  @Test("The node that disconnects is notified at once, the peer one latency later, and then no event follows")
   func disconnecting() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test("A server can disconnect its client, but no link of another node")
+  @Test("A GATT server can disconnect its own client, but not a link between other nodes")
   func serverDisconnects() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test("A link is cut once, by the number of either end", arguments: [true, false])
+  @Test("A simulated link can be disconnected once, by the link number of either end", arguments: [true, false])
   func cutting(byClient: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle of a link keeps the link; cutting it notifies both ends")
+  @Test("Dropping the handle of a simulated link does not end the link; disconnecting it notifies both ends")
   func droppingLink() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle of an attempt cancels it")
+  @Test("Dropping the handle of a connection attempt cancels the attempt")
   func droppingAttempt() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("A link ends when its two nodes are out of range", arguments: [true, false])
+  @Test("A simulated link ends when its two nodes move out of range", arguments: [true, false])
   func outOfRange(byDistance: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -100,7 +100,9 @@ import Testing
     }
   }
 
-  @Test("A powered-off adapter ends its links and serves again afterwards", arguments: [true, false])
+  @Test(
+    "Powering off a simulated adapter ends its links, and the adapter serves again after power-on",
+    arguments: [true, false])
   func power(ofPeripheral: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -138,7 +140,7 @@ import Testing
     }
   }
 
-  @Test("A removed node stays unavailable, and its address is free")
+  @Test("A node removed from the simulated radio stays unavailable, and its address can be used again")
   func removing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -153,7 +155,7 @@ import Testing
     }
   }
 
-  @Test("An unanswered request ends the link after 30 s")
+  @Test("An ATT request that is not answered for 30 s ends the simulated link")
   func silence() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(filter: { $0.kind == .request ? .drop : .deliver }))
@@ -165,7 +167,9 @@ import Testing
     }
   }
 
-  @Test("A link that ends within a delegate call ends cleanly", arguments: [true, false])
+  @Test(
+    "A link that is disconnected inside a delegate call gives exactly one end event at each side",
+    arguments: [true, false])
   func endingWithin(byServer: Bool) async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))

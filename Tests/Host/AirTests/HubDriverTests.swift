@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HubDriverTests {
-  @Test("Over the hub one link serves both directions, with one identity at each program")
+  @Test("Over the simulated radio hub one link carries GATT in both directions, and each program sees it as one link")
   func bothDirections() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test("A full link refuses values and reports when it has capacity again")
+  @Test("Over the simulated radio hub a full link refuses values, and reports when it can take values again")
   func notifyWindow() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(1), notifyWindow: 3))
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("The hub stores values beyond a link's capacity and sends them in order")
+  @Test("The simulated radio hub stores values that exceed a link's capacity, and sends them in order")
   func impatient() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(1), notifyWindow: 3))
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test("While the hub does not read, links are full and no accepted value is lost")
+  @Test("While the simulated radio hub does not read, links become full, and no accepted value is lost")
   func congestion() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("A value with exact reach gets to a client without subscription; other values do not")
+  @Test("Over the simulated radio hub an exact value reaches a client without a subscription; other values do not")
   func exactReach() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .zero), AirController(reachesEverySubscriber: true))
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test("Slots, packets and new addresses of the hub's node reach its program")
+  @Test("Slot counts, packets and changed addresses at the simulated radio hub are reported to the program")
   func nodeChanges() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .zero), AirController(advertisingSlots: 5))
@@ -160,7 +160,7 @@ import Testing
     }
   }
 
-  @Test("Loss of the hub ends links and services; its return restores services but not links")
+  @Test("Losing the simulated radio hub ends links and services, and its return restores the services only")
   func hubGone() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -178,7 +178,8 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle cancels an attempt at the hub, but no link")
+  @Test(
+    "Over the simulated radio hub, dropping a handle cancels a connection attempt, and has no effect on a link")
   func droppingHandles() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -194,7 +195,7 @@ import Testing
     }
   }
 
-  @Test("Cancelling a connection that would share a link keeps the link")
+  @Test("Over the simulated radio hub, cancelling an attempt to connect to a linked peer does not end the link")
   func givingUpSharing() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()

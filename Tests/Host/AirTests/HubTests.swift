@@ -10,7 +10,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HubTests {
-  @Test("Two programs scan, connect and exchange values over the hub")
+  @Test("Two programs scan, connect and exchange values over the simulated radio hub")
   func conversation() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test("A cancelled scan, advertisement, application or link is gone")
+  @Test("Over the simulated radio hub a cancelled scan, advertisement, application or link has no further effect")
   func takingDown() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test("The socket has mode 600, is removed with its hub, and serves one hub only")
+  @Test("The simulated radio hub has a socket of mode 600, which it removes at its end and no second hub can use")
   func socketFile() async throws {
     try await onLoopAsync {
       let folder = try TemporaryFolder()
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test("Without a hub the radio waits with advice; with one it sets up everything again")
+  @Test("Without a simulated radio hub the radio is waiting with advice, and restores registrations when it starts")
   func restart() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  @Test("A program that leaves ends its links")
+  @Test("A program that disconnects from the simulated radio hub ends the links of its node")
   func leaving() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -148,7 +148,7 @@ import Testing
     }
   }
 
-  @Test("A requested address is given once, and refused while in use")
+  @Test("A Bluetooth address requested from the simulated radio hub is refused while another program uses it")
   func addresses() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -163,7 +163,7 @@ import Testing
   }
 
   @Test(
-    "A program that sends an invalid frame is dropped and logged, and no other is affected",
+    "A program that sends the simulated radio hub an invalid frame is disconnected and logged, and no other is",
     arguments: [
       [0, 0, 0, 0], [1, 0, 1, 0, 1], [255, 255, 255, 255], [1, 0, 0, 0, 99], [5, 0, 0, 0, 8, 1, 0, 0, 0],
       [3, 0, 0, 0, 1, 2, 2], [4, 0, 0, 0, 1, 2, 0, 0], [3, 0, 0, 0, 1, 2, 0, 3, 0, 0, 0, 1, 2, 0],
@@ -196,7 +196,7 @@ import Testing
     }
   }
 
-  @Test("A hub survives 1,000 connections with invalid data")
+  @Test("The simulated radio hub continues after 1,000 connections that send invalid data")
   func nonsense() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -223,7 +223,7 @@ import Testing
     }
   }
 
-  @Test("1 MiB in values of 509 bytes crosses the hub in at most 8 loop iterations a value")
+  @Test("Sending 1 MiB over the simulated radio hub in values of 509 bytes needs at most 8 loop iterations per value")
   func mebibyte() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -247,7 +247,7 @@ import Testing
     }
   }
 
-  @Test("20,000 values sent without waiting arrive completely and in order")
+  @Test("20,000 values that are sent over the simulated radio hub without a pause arrive completely and in order")
   func flood() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -261,7 +261,7 @@ import Testing
     }
   }
 
-  @Test("Over the hub no value is written before its latency has passed")
+  @Test("A value sent over the simulated radio hub is not delivered before the configured latency has passed")
   func paced() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(5), commandWindow: 1))
@@ -274,7 +274,7 @@ import Testing
     }
   }
 
-  @Test("A program that stops reading does not delay others")
+  @Test("A program that stops reading from the simulated radio hub does not delay the values of others")
   func slowReader() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()

@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct LinkTests {
-  @Test("Both ends are notified once of a new link and number it differently")
+  @Test("Both ends of a simulated link are notified of it once, each with a link number of its own")
   func connecting() async throws {
     try await onLoop {
       let pair = try Pair(mtu: nil)
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  @Test("A peer that starts advertising or comes into range during an attempt is connected")
+  @Test("A connection attempt succeeds if the peer starts to advertise, or comes into range, during the attempt")
   func patience() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test("A connection attempt can be cancelled")
+  @Test("A simulated connection attempt can be cancelled")
   func givingUp() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  @Test("Connecting to a connected peer gives the same link, and a new one after its end")
+  @Test("Connecting to a connected peer returns the same link, and a new link after that link has ended")
   func oneLinkEach() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -105,7 +105,9 @@ import Testing
     }
   }
 
-  @Test("Cancelling a connection that would share a link keeps the link", arguments: [true, false])
+  @Test(
+    "Cancelling a connection attempt to a peer that is already connected does not end its link",
+    arguments: [true, false])
   func givingUpSharing(byDropping: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -118,7 +120,7 @@ import Testing
     }
   }
 
-  @Test("A second attempt at an address during the first fails at once")
+  @Test("A second connection attempt to an address during the first one fails at once")
   func oneAttemptEach() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -132,7 +134,7 @@ import Testing
   }
 
   @Test(
-    "A link starts at an MTU of 23 and agrees on the smaller of both maxima",
+    "A simulated link starts with an MTU of 23, and agrees on the smaller maximum of both ends",
     arguments: [
       (517, 517, 517), (517, 185, 185), (100, 517, 100), (10, 517, 23), (600, 600, 600),
     ])
@@ -159,7 +161,7 @@ import Testing
     }
   }
 
-  @Test("Discovery returns the services that the peer serves at that time")
+  @Test("Service discovery returns the services that the peer serves at that time")
   func discovery() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -175,7 +177,7 @@ import Testing
     }
   }
 
-  @Test("200 writes of both kinds arrive and are confirmed in order")
+  @Test("200 write requests and write commands arrive and are confirmed in order")
   func order() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -188,7 +190,7 @@ import Testing
     }
   }
 
-  @Test("A write request gets the delegate's error, a write command gets no answer")
+  @Test("A write request gets the delegate's error as its answer; a write command gets no answer")
   func refusing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -201,7 +203,7 @@ import Testing
     }
   }
 
-  @Test("Write requests to an unknown or read-only characteristic are refused, and commands are dropped")
+  @Test("A write to an unknown or read-only characteristic is refused for a request and dropped for a command")
   func notWritable() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -216,7 +218,7 @@ import Testing
     }
   }
 
-  @Test("No event is delivered within a call into the radio")
+  @Test("The simulated radio delivers no event inside a call of its own methods")
   func neverWithin() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))
@@ -233,7 +235,7 @@ import Testing
     }
   }
 
-  @Test("Commands beyond the window are confirmed only as earlier ones are sent")
+  @Test("Write commands beyond the link's window are confirmed only when earlier ones have been sent")
   func flowControl() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10), commandWindow: 4))
@@ -247,7 +249,7 @@ import Testing
     }
   }
 
-  @Test("Each direction of a link carries one packet per latency")
+  @Test("Each direction of a simulated link carries one packet per latency")
   func pace() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))

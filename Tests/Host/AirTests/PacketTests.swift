@@ -6,7 +6,8 @@ import Testing
 @testable import Air
 
 @Suite struct PacketTests {
-  @Test("Each advertising event gives packets with address, kind, RSSI and bytes")
+  @Test(
+    "Each advertising event delivers a packet with address, kind, RSSI and bytes to a node that listens for packets")
   func packets() async throws {
     try await onLoop {
       let air = TestAir()
@@ -50,7 +51,7 @@ import Testing
     }
   }
 
-  @Test("A driver that sees no packets delivers scan results only")
+  @Test("A driver that cannot receive single packets delivers only scan results")
   func blind() async {
     await onLoop {
       let air = TestAir(AirController(seesPackets: false))
@@ -65,7 +66,7 @@ import Testing
     }
   }
 
-  @Test("A change of the listening filter applies at once and keeps the rate of once a second")
+  @Test("A changed packet filter applies at once, and equal packets are still delivered once a second")
   func changingMind() async {
     await onLoop {
       let air = TestAir()
@@ -89,7 +90,7 @@ import Testing
     }
   }
 
-  @Test("Advertising events that no node listens for cause no events")
+  @Test("Advertising that no node listens for causes no events in the simulation")
   func cheapness() async {
     await onLoop {
       @LoopActor func events(_ listening: Listening?) -> Int {
@@ -109,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("Each of 200 advertisers is reported once a second")
+  @Test("Of 200 advertisers in range, each is reported once a second")
   func manyAdvertisers() async {
     await onLoop {
       let air = TestAir()
@@ -126,7 +127,7 @@ import Testing
     }
   }
 
-  @Test("A non-connectable advertisement accepts no connection")
+  @Test("A connection attempt to a non-connectable advertiser is not accepted")
   func notConnectable() async throws {
     try await onLoop {
       let air = TestAir()
@@ -145,7 +146,7 @@ import Testing
     }
   }
 
-  @Test("A node with a new address keeps its links and is reachable only at the new address")
+  @Test("A node whose address changes preserves its links, and accepts new ones only at the new address")
   func addresses() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -180,7 +181,7 @@ import Testing
     }
   }
 
-  @Test("An address changes after each interval while one is set")
+  @Test("The address of a simulated node changes after each configured interval, and not without an interval")
   func addressInterval() async {
     await onLoop {
       let air = TestAir(AirController(addressInterval: .seconds(900)))

@@ -8,7 +8,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ScaleTests {
-  @Test("100 scanning nodes receive 1,000 advertisers within one interval")
+  @Test("100 scanning nodes receive 1,000 advertisers within one advertising interval")
   func thousand() async {
     await onLoop {
       let time = VirtualTime()
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test("A ring of 1,000 nodes passes a value around")
+  @Test("A value that is forwarded around a ring of 1,000 linked nodes returns to its sender")
   func ring() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test("1 MiB in values of 509 bytes needs two events a value without latency")
+  @Test("Sending 1 MiB in values of 509 bytes without latency needs two simulation events per value")
   func mebibyte() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))

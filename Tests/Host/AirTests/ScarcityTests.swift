@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ScarcityTests {
-  @Test("A node advertises in its slots only, and stops advertising in a slot that it loses")
+  @Test("A node advertises only in the slots that it has, and stops in a slot that is taken from it")
   func slots() async {
     await onLoop {
       let air = TestAir(AirController(advertisingSlots: 2))
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test("A full node answers no attempt until a link ends")
+  @Test("A node with the maximum number of links accepts no connection until one of its links ends")
   func linkLimit() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(linkLimit: 1))
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test("A full node cannot connect, and links of both directions count")
+  @Test("A node with the maximum number of links cannot connect, and incoming and outgoing links both count")
   func ownLinkLimit() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test("An advertisement that accepted a connection stops until its link ends or it is advertised anew")
+  @Test("An advertisement that accepted a connection stops until the link ends or the advertisement is renewed")
   func fallsSilent() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true, renewsAdvertisements: false))
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("The next peer can connect to a driver that has advertised anew")
+  @Test("A peer can connect to a driver that renewed its advertisement after the previous connection")
   func renewing() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true))
@@ -157,7 +157,7 @@ import Testing
     var heard: [[[UInt8]]] { clients.map(\.notified) }
   }
 
-  @Test("If the controller cannot address single clients, a value for one link reaches every subscriber")
+  @Test("A controller that cannot address single clients delivers a value for one link to every subscriber")
   func everySubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(reachesEverySubscriber: true), reach: .subscribers)
@@ -173,7 +173,7 @@ import Testing
     }
   }
 
-  @Test("With raw HCI a value with exact reach gets to its link only, subscribed or not")
+  @Test("With raw HCI an exact value reaches only the client of its link, whether it has subscribed or not")
   func exactReach() async throws {
     try await onLoop {
       let conditions = AirConditions(deliverUnsubscribed: true)
@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  @Test("If the controller can address single clients, a value reaches its link only")
+  @Test("A controller that can address single clients delivers a value for one link only to that link's client")
   func oneSubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .subscribers)
@@ -203,7 +203,7 @@ import Testing
     }
   }
 
-  @Test("An unsubscribed client gets values with exact reach only if `deliverUnsubscribed` is set")
+  @Test("An exact value for a client without a subscription is not delivered unless `deliverUnsubscribed` is set")
   func deafClient() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .exact)
@@ -213,7 +213,7 @@ import Testing
     }
   }
 
-  @Test("A full link refuses values and reports capacity once")
+  @Test("A full link refuses notifications, and reports free capacity once")
   func notifyWindow() async throws {
     try await onLoop {
       let audience = try Audience(
@@ -238,7 +238,7 @@ import Testing
     }
   }
 
-  @Test("A full link that ends reports no capacity")
+  @Test("A full link that ends does not report free capacity")
   func fullAndGone() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .subscribers, AirConditions(notifyWindow: 1))

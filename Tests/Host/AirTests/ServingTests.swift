@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ServingTests {
-  @Test("A notification reaches only the client of its link, and only after it subscribed")
+  @Test("A notification reaches only the client of its link, and only after the client has subscribed")
   func subscribing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test("With `deliverUnsubscribed` a notification reaches a client without subscription")
+  @Test("With `deliverUnsubscribed` a notification reaches a client that has not subscribed")
   func unsubscribed() async throws {
     try await onLoop {
       let kinds = Kinds()
@@ -53,7 +53,8 @@ import Testing
     }
   }
 
-  @Test("A subscriber of an indicate-only characteristic gets one indication per confirmation")
+  @Test(
+    "A subscriber of an indicate-only characteristic gets the next indication only after it confirmed the previous one")
   func indications() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10), notificationLoss: 1))
@@ -67,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("An unconfirmed indication ends the link after 30 s")
+  @Test("An indication that is not confirmed for 30 s ends the link")
   func unconfirmed() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(filter: { _ in .drop }))
@@ -81,7 +82,9 @@ import Testing
     }
   }
 
-  @Test("A notification is truncated to the MTU", arguments: [(nil, 20), (100, 97), (517, 512), (515, 512)])
+  @Test(
+    "A notification that is longer than the MTU allows is truncated",
+    arguments: [(nil, 20), (100, 97), (517, 512), (515, 512)])
   func cut(mtu: Int?, length: Int) async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(maximumMTU: 600, deliverUnsubscribed: true), mtu: mtu)
@@ -91,7 +94,7 @@ import Testing
     }
   }
 
-  @Test("A service added during a link gets its client's writes, but no opening event")
+  @Test("A service added during a link receives the client's writes, and gets no event for the start of the link")
   func lateApplication() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -122,7 +125,7 @@ import Testing
     }
   }
 
-  @Test("A closed server receives and sends nothing, and the link stays")
+  @Test("A closed server receives and sends nothing more, and its clients' links stay up")
   func closing() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(deliverUnsubscribed: true))
@@ -140,7 +143,7 @@ import Testing
     }
   }
 
-  @Test("After its weakly held delegate is released, a node refuses requests")
+  @Test("A server refuses requests after its delegate, which it holds weakly, was released")
   func weakDelegate() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -155,7 +158,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle of a server closes it")
+  @Test("Dropping the handle of a server closes the server")
   func dropping() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -169,7 +172,7 @@ import Testing
     }
   }
 
-  @Test("Link numbers are unique among all nodes")
+  @Test("A link number is used for only one link on the whole simulated radio")
   func numbering() async throws {
     try await onLoop {
       let time = VirtualTime()

@@ -33,7 +33,7 @@ import Testing
     func settle() { time.runUntilIdle(limit: .seconds(1000)) }
   }
 
-  @Test("One link serves both directions, and has one identity at each end")
+  @Test("One link carries GATT requests in both directions, and has one link number at each end")
   func bothDirections() async throws {
     try await onLoop {
       let peers = Peers()
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("An MTU applies to both directions, and each end is notified once")
+  @Test("The MTU of a link applies to both directions, and each end is notified of it once")
   func mtu() async throws {
     try await onLoop {
       let peers = Peers()
@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test("Two simultaneous connections give one link, and both nodes are its clients")
+  @Test("If two nodes connect to each other at once, they share one link, and each is the other's client")
   func atTheSameTime() async throws {
     try await onLoop {
       let peers = Peers()
@@ -99,7 +99,7 @@ import Testing
     }
   }
 
-  @Test("Cutting a link ends both directions at both nodes", arguments: [0, 1], [true, false])
+  @Test("Disconnecting a link ends both of its directions at both nodes", arguments: [0, 1], [true, false])
   func cutting(node: Int, byHandle: Bool) async throws {
     try await onLoop {
       let peers = Peers()
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  @Test("A link cut as it comes up is opened and closed once, without a connected client")
+  @Test("A link that is cut as soon as it comes up is opened and closed once, and no client counts as connected")
   func cutAtOnce() async throws {
     try await onLoop {
       let peers = Peers()
@@ -136,7 +136,7 @@ import Testing
     }
   }
 
-  @Test("A link has the time it came up and the peer's address")
+  @Test("A link event contains the time when the link came up and the address of the peer")
   func since() async throws {
     try await onLoop {
       let peers = Peers()
@@ -150,7 +150,7 @@ import Testing
     }
   }
 
-  @Test("A subscription is reported once for its application and ends with the link")
+  @Test("A subscription is reported once to its application, and ends with the link")
   func subscriptions() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test("An application is reported as served and as no longer served", arguments: [0, 300])
+  @Test("The driver reports when an application begins to be served and when it no longer is", arguments: [0, 300])
   func applications(delay: Int) async throws {
     try await onLoop {
       let pair = try Pair()

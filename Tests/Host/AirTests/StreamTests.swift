@@ -75,7 +75,7 @@ private final class StreamPair {
 }
 
 @Suite struct StreamTests {
-  @Test("Bytes arrive complete and in order in both directions, and each end knows the other's public address")
+  @Test("Stream bytes arrive complete and in order both ways, and each end knows the peer's public address")
   func order() async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -91,7 +91,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("A stream carries no more bytes in a second than its bandwidth")
+  @Test("A simulated stream carries no more bytes in a second than its bandwidth")
   func bandwidth() async throws {
     try await onLoop {
       var conditions = AirConditions()
@@ -106,7 +106,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("An end that does not read limits what the other end can send, and nothing is lost")
+  @Test("A stream whose receiver does not read stops accepting bytes, and loses none")
   func backPressure() async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -123,7 +123,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("Closing a stream sends the accepted bytes first, and only the other end is notified")
+  @Test("Closing a stream first sends the accepted bytes, and then notifies only the peer")
   func closing() async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -137,7 +137,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("A lost link ends both ends once, after the bytes that arrived", arguments: [0, 1])
+  @Test("When its link is lost, a stream ends once at each end, after the bytes that arrived", arguments: [0, 1])
   func loss(cause: Int) async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -157,7 +157,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("A node that accepts no streams, is off or out of range does not answer, and another profile is refused")
+  @Test("A stream attempt fails if the peer accepts none, is off or out of range, or has no such profile")
   func unreachable() async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -180,7 +180,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("A client finds a server by the second UUID, and a profile has one server on a node")
+  @Test("A stream client finds a server by its second UUID, and a node has one server for each profile")
   func services() async throws {
     try await onLoop {
       let pair = try StreamPair()
@@ -202,7 +202,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("The public address stays when the node changes its address for LE")
+  @Test("The public address of a node stays the same when its LE address changes")
   func publicAddress() async {
     await onLoop {
       let time = VirtualTime()
@@ -215,7 +215,7 @@ private final class StreamPair {
 }
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HubStreamTests {
-  @Test("Over the hub 300,000 bytes go each way unchanged, and closing one end notifies the other")
+  @Test("Over the simulated radio hub 300,000 stream bytes arrive unchanged each way, and a close notifies the peer")
   func bothWays() async throws {
     try await onLoopAsync {
       var conditions = AirConditions(latency: .zero)
@@ -244,7 +244,7 @@ private final class StreamPair {
     }
   }
 
-  @Test("The end of the hub ends streams and attempts, and a program accepts streams again at the next hub")
+  @Test("When the simulated radio hub ends, its streams end, and a program accepts streams again at the next hub")
   func hubEnds() async throws {
     try await onLoopAsync {
       let conditions = AirConditions(latency: .zero)

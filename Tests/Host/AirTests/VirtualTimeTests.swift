@@ -10,7 +10,7 @@ import Testing
     var lines: [String] = []
   }
 
-  @Test("Events run by time, and at one time in the order of scheduling")
+  @Test("Virtual-time events run in the order of their times, and events of equal time in the order of scheduling")
   func order() async {
     await onLoop {
       let time = VirtualTime()
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test("`soon` runs at the present time after due events, and never within the call")
+  @Test("`soon` runs its closure at the present virtual time after events that are due, never inside the call")
   func soon() async {
     await onLoop {
       let time = VirtualTime()
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  @Test("`advance` moves the time exactly as far as requested")
+  @Test("`advance` moves virtual time by exactly the requested duration")
   func advancing() async {
     await onLoop {
       let time = VirtualTime()
@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test("A cancelled or dropped timer does not fire and does not advance time")
+  @Test("A virtual-time timer that was cancelled or dropped does not fire and does not advance time")
   func cancelling() async {
     await onLoop {
       let time = VirtualTime()
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test("Cancelling a fired timer does not cancel a later one")
+  @Test("Cancelling a virtual-time timer that has fired does not cancel a later timer")
   func staleCancelling() async {
     await onLoop {
       let time = VirtualTime()
@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test("One million timers, mostly cancelled, leave no pending events")
+  @Test("One million virtual-time timers, most of them cancelled, leave no pending events")
   func manyCancelled() async {
     await onLoop {
       let time = VirtualTime()
@@ -111,7 +111,7 @@ import Testing
     }
   }
 
-  @Test("`run(until:)` stops at the event that fulfils its condition, or at the limit")
+  @Test("`run(until:)` stops at the event that makes its condition true, or at its time limit")
   func runUntil() async {
     await onLoop {
       let time = VirtualTime()
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test("Offloaded work runs at once, and its result is an event at the same time")
+  @Test("In virtual time offloaded work runs at once, and its result arrives as an event at the same time")
   func offloading() async {
     await onLoop {
       let time = VirtualTime()
@@ -138,7 +138,7 @@ import Testing
     }
   }
 
-  @Test("`runUntilIdle` ends at its limit")
+  @Test("`runUntilIdle` stops at its time limit even if events remain")
   func limit() async {
     await onLoop {
       let time = VirtualTime()

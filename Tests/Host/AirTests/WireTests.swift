@@ -147,21 +147,21 @@ import Testing
     return writer.bytes
   }
 
-  @Test("A frame of a node is encoded and decoded", arguments: nodeFrames)
+  @Test("Each kind of frame from a node to the simulated radio hub is decoded as it was encoded", arguments: nodeFrames)
   func nodeFrame(frame: NodeFrame, bytes: [UInt8]) throws {
     #expect(encoded(frame.write(to:)) == bytes)
     var reader = ByteReader(bytes)
     #expect(try NodeFrame(reading: &reader) == frame)
   }
 
-  @Test("A frame of the hub is encoded and decoded", arguments: hubFrames)
+  @Test("Each kind of frame from the simulated radio hub to a node is decoded as it was encoded", arguments: hubFrames)
   func hubFrame(frame: HubFrame, bytes: [UInt8]) throws {
     #expect(encoded(frame.write(to:)) == bytes)
     var reader = ByteReader(bytes)
     #expect(try HubFrame(reading: &reader) == frame)
   }
 
-  @Test("A frame that is truncated or has a trailing byte is refused")
+  @Test("A simulated radio hub frame that is truncated or has a trailing byte is refused")
   func cutOff() {
     func check(_ bytes: [UInt8], _ read: (inout ByteReader) throws -> Void) {
       for length in 0...bytes.count + 1 where length != bytes.count {
@@ -174,7 +174,7 @@ import Testing
   }
 
   @Test(
-    "A frame with a field beyond its limit is refused",
+    "A simulated radio hub frame with a field beyond its limit is refused",
     arguments: [
       [], [0], [16], [255], [1, 1, 2],
       [2, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0, 0, 0, 0],
@@ -198,14 +198,14 @@ import Testing
     }
   }
 
-  @Test("A text that is too long is cut between characters")
+  @Test("A text that is too long for a simulated radio hub frame is cut between two characters")
   func longText() throws {
     let bytes = encoded(HubFrame.refused(String(repeating: "é", count: 600) + "x").write(to:))
     var reader = ByteReader(bytes)
     #expect(try HubFrame(reading: &reader) == .refused(String(repeating: "é", count: 512)))
   }
 
-  @Test("10,000 random and mutated frames are decoded or refused, and encoded unchanged")
+  @Test("10,000 random frames of the simulated radio hub are decoded or refused, and decoded ones encoded unchanged")
   func fuzz() {
     var generator = SplitMix64(seed: 42)
     let valid = Self.nodeFrames.map(\.1) + Self.hubFrames.map(\.1)

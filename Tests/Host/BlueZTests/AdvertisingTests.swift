@@ -10,7 +10,7 @@ import Testing
 struct AdvertisingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("The properties follow LEAdvertisement1, with short UUIDs and intervals in milliseconds")
+  @Test("An advertisement for bluetoothd has the properties of LEAdvertisement1, with short UUIDs and milliseconds")
   @LoopActor
   func properties() async throws {
     let rig = try await Rig.ready()
@@ -31,7 +31,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("Long UUIDs, a name, absent flags and odd intervals are written as bluetoothd expects")
+  @Test("Long UUIDs, a name, absent flags and odd intervals are passed to bluetoothd in the form that it expects")
   @LoopActor
   func otherProperties() async throws {
     let rig = try await Rig.ready()
@@ -50,7 +50,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("A name that does not fit the scan response is left out and reported")
+  @Test("A local name that does not fit the scan response is left out, and the radio status reports this")
   @LoopActor
   func noRoomForName() async throws {
     let rig = try await Rig.ready()
@@ -68,7 +68,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "A structure that bluetoothd cannot advertise is reported with advice",
+    "An AD structure that bluetoothd cannot advertise is reported in the radio status with advice",
     arguments: [AdvertisingStructure.shortenedName("ab"), .other(0x0A, [0]), .other(0x16, [1, 2, 3])])
   @LoopActor
   func inexpressible(structure: AdvertisingStructure) async throws {
@@ -81,7 +81,7 @@ struct AdvertisingTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A new advertisement in a slot replaces the previous one at the same object path")
+  @Test("A new advertisement in a slot replaces the previous one at the same D-Bus object path")
   @LoopActor
   func exchanged() async throws {
     let rig = try await Rig.ready()
@@ -100,7 +100,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("The number of slots is that of the controller without those of other programs, and includes our own")
+  @Test("The number of slots is the controller's, minus the instances of other programs, and includes our own")
   @LoopActor
   func slots() async throws {
     let rig = try await Rig.ready()
@@ -121,7 +121,7 @@ struct AdvertisingTests {
     registrations = []
   }
 
-  @Test("An advertisement is registered again when a peer connects or leaves")
+  @Test("An advertisement is registered with bluetoothd again when a peer connects or disconnects")
   @LoopActor
   func afterConnecting() async throws {
     let rig = try await Rig.ready()
@@ -148,7 +148,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("A peer that connects during a registration causes one more registration")
+  @Test("A peer that connects while an advertisement is being registered causes one more registration")
   @LoopActor
   func connectingMeanwhile() async throws {
     let rig = try await Rig.ready()
@@ -167,7 +167,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("A fourth advertisement is refused with advice, and registered when a slot is free")
+  @Test("A fourth advertisement that bluetoothd refuses is reported with advice, and registered when a slot is free")
   @LoopActor
   func fourth() async throws {
     let rig = try await Rig.ready()
@@ -190,7 +190,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("The radio is ready again when a refused advertisement is withdrawn")
+  @Test("The radio returns to ready when the refused advertisement is cancelled")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -233,7 +233,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "A bluetoothd too old for scan responses is reported if one is needed",
+    "A bluetoothd version that cannot set scan responses is reported if an advertisement needs one",
     arguments: [
       ("5.66-1+deb12u2", true), ("5.79", true), ("5.80", false), ("5.82", false), ("6.0", false), ("", false),
     ])
@@ -250,7 +250,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "A version is parsed from the strings of distributions",
+    "The BlueZ version is parsed from the version strings of Linux distributions",
     arguments: [
       ("5.66", BlueZVersion(5, 66)), ("5.66-1+deb12u2", BlueZVersion(5, 66)), ("5.82.1", BlueZVersion(5, 82)),
       ("", nil), ("5", nil), ("five", nil), ("5.", nil), (".5", nil), ("v5.66", nil),

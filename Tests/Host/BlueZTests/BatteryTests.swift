@@ -15,7 +15,7 @@ struct BatteryTests {
   private static let daemon = "/usr/libexec/bluetooth/bluetoothd"
 
   @Test(
-    "The command line shows whether bluetoothd loads the battery plugin",
+    "The command line of the running bluetoothd shows whether it loads the battery plugin",
     arguments: [
       ("", true), ("--experimental -n", true), ("--noplugin=battery", false), ("-P battery", false),
       ("-Pbattery", false), ("--noplugin battery", false), ("--noplugin=sap,battery,avrcp", false),
@@ -30,7 +30,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A bluetoothd with the battery plugin is reported with the remedy, once in the journal")
+    "A bluetoothd that loads the battery plugin is reported with the remedy, once in the journal")
   @LoopActor
   func named() async throws {
     let rig = try await Rig(prepare: nil)
@@ -61,7 +61,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "Without systemd, or with a bluetoothd that systemd did not start, no limit is reported",
+    "Without systemd, or if systemd did not start bluetoothd, the battery plugin is not reported",
     arguments: [[], ["/bin/sh"]])
   @LoopActor
   func unknown(commandLines: [String]) async throws {
@@ -109,7 +109,7 @@ struct BatteryTests {
     #expect(lines == ["[Service]", "ExecStart=", "ExecStart=\(command)"], comment)
   }
 
-  @Test("The drop-in appends the option to the distribution's command line")
+  @Test("The systemd drop-in appends the option against the battery plugin to the distribution's command line")
   func shipped() throws {
     expect(try generated(Self.shipped), "\(Self.daemon) --noplugin=battery")
     let other = "/usr/lib/bluetooth/bluetoothd"
@@ -117,7 +117,7 @@ struct BatteryTests {
     expect(try generated(["lib/systemd/system/bluetooth.service": text]), "-\(other)   -C --noplugin=battery")
   }
 
-  @Test("Options that administrators set in drop-ins or in units of their own are preserved")
+  @Test("Options of bluetoothd that administrators set in their drop-ins or units are preserved")
   func administrator() throws {
     let own = "[Service]\nExecStart=\nExecStart=\(Self.daemon) --experimental\n"
     for name in ["00-first.conf", "override.conf", "zzz.conf"] {
@@ -129,7 +129,7 @@ struct BatteryTests {
     expect(unit, "\(Self.daemon) --experimental --noplugin=battery")
   }
 
-  @Test("A drop-in in /etc hides one of the same name in /usr/lib, and the last by name applies")
+  @Test("A drop-in in /etc hides one of the same name in /usr/lib, and the last drop-in by name applies")
   func order() throws {
     func command(_ option: String) -> String { "[Service]\nExecStart=\nExecStart=\(Self.daemon) \(option)\n" }
     let files = [
@@ -141,7 +141,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "Plugins already excluded stay excluded",
+    "The drop-in preserves the exclusions of bluetoothd plugins that are already configured",
     arguments: [
       ("--noplugin=sap,avrcp", "sap,avrcp,battery"), ("-P sap", "sap,battery"), ("-Psap", "sap,battery"),
       ("--noplugin=\"sap\"", "sap,battery"), ("-E \\\n  -P a -P sap", "sap,battery"),
@@ -154,7 +154,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A unit that excludes the plugin or has another command is not changed",
+    "A bluetooth.service that already excludes the battery plugin, or has another command, is not changed",
     arguments: [
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd --noplugin=battery\n",
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd -P sap,battery\n",
@@ -166,7 +166,7 @@ struct BatteryTests {
     #expect(try generated(["lib/systemd/system/bluetooth.service": unit]) == nil)
   }
 
-  @Test("Without bluetooth.service no drop-in is written")
+  @Test("Without a bluetooth.service no drop-in against the battery plugin is written")
   func absent() throws {
     #expect(try generated([:]) == nil)
   }

@@ -8,11 +8,11 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("An adapter that rfkill blocks is reported with the command that unblocks it")
+@Suite("Adapters blocked by rfkill")
 struct BlockTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A blocked adapter is reported from bluetoothd's PowerState or the kernel's list")
+  @Test("A blocked adapter is recognised by bluetoothd's PowerState or by the kernel's rfkill list")
   @LoopActor
   func blocked() async throws {
     for (powerState, block) in [("off-blocked", nil), (nil, .soft)] as [(String?, RadioBlock?)] {
@@ -25,7 +25,7 @@ struct BlockTests {
     }
   }
 
-  @Test("For an adapter blocked by hardware the reason names the switch and no rfkill command")
+  @Test("For an adapter blocked by a hardware switch, the status names the switch and no rfkill command")
   @LoopActor
   func hard() async throws {
     let rig = try await Rig(block: { _ in .hard }, prepare: { $0.addAdapter(isPowered: false) })
@@ -34,7 +34,7 @@ struct BlockTests {
     #expect(!status.reason.contains("rfkill unblock"))
   }
 
-  @Test("With several adapters the command selects the affected one")
+  @Test("With several adapters, the rfkill command in the status selects the blocked one")
   @LoopActor
   func several() async throws {
     let blocks = Blocks()
@@ -55,7 +55,7 @@ struct BlockTests {
     try await rig.reach(.waiting, "hci1 is blocked by rfkill: rfkill unblock bluetooth. If it stays off: \(command)")
   }
 
-  @Test("An unblocked adapter that stays off is reported with the power-on command")
+  @Test("An adapter that is off and not blocked is reported with the command that powers it on")
   @LoopActor
   func unblocked() async throws {
     let blocks = Blocks()
@@ -72,7 +72,7 @@ struct BlockTests {
     #expect(rig.entries.all.map(\.id) == [.radioWaiting, .radioWaiting])
   }
 
-  @Test("A block signalled after power-off is reported, and the adapter is used again afterwards")
+  @Test("A block that is signalled after power-off is reported, and the adapter is used again when unblocked")
   @LoopActor
   func told() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(powerState: "on") })
@@ -88,7 +88,7 @@ struct BlockTests {
     try await rig.reach(.ready)
   }
 
-  @Test("The kernel's list is not read while the adapter is on")
+  @Test("The kernel's rfkill list is not read while the adapter is powered")
   @LoopActor
   func on() async throws {
     let blocks = Blocks()
@@ -104,7 +104,7 @@ struct BlockTests {
   }
 
   @Test(
-    "The kernel's list gives soft and hard blocks per radio",
+    "The kernel's rfkill list gives the soft and the hard block of each radio",
     arguments: [
       ("hci0", "0", "0", nil), ("hci0", "1", "0", .soft), ("hci0", "0", "1", .hard), ("hci0", "1", "1", .hard),
       ("hci7", "1", "1", nil),

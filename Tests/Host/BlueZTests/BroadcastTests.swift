@@ -17,7 +17,7 @@ struct BroadcastTests {
   private static func bytes(_ text: String) -> [UInt8] { [2, 1, 6, UInt8(1 + text.utf8.count), 9] + text.utf8 }
 
   @Test(
-    "A set is non-connectable at 100 ms, keeps its address for new data, and has an address of its own"
+    "An advertising set is non-connectable at 100 ms, has an address of its own, and keeps it for new data"
   )
   @LoopActor
   func address() async throws {
@@ -36,7 +36,7 @@ struct BroadcastTests {
     #expect(rig.kernel.onAir()[3]?.address != address)
   }
 
-  @Test("If the kernel refuses new data, the instance is removed and added again")
+  @Test("If the kernel refuses new data for an advertising instance, the instance is removed and added again")
   @LoopActor
   func exchangeRefused() async throws {
     let rig = try await Rig.managed()
@@ -50,7 +50,7 @@ struct BroadcastTests {
     #expect(rig.kernel.made[3] == 2)
   }
 
-  @Test("Each change of advertising is reported when the kernel has confirmed it")
+  @Test("Each change of a non-connectable advertisement is reported when the kernel has confirmed it")
   @LoopActor
   func told() async throws {
     let rig = try await Rig.managed()
@@ -74,7 +74,7 @@ struct BroadcastTests {
       rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), Self.message("~1b"), nil])
   }
 
-  @Test("An instance that cannot be added again is reported as off, and later as on again")
+  @Test("An advertising instance that cannot be added again is reported as off, and as on when it can")
   @LoopActor
   func notMadeAnew() async throws {
     let rig = try await Rig.managed()
@@ -95,7 +95,7 @@ struct BroadcastTests {
     #expect(rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), nil, Self.message("~0a")])
   }
 
-  @Test("A connecting peer does not interrupt the set or change its address")
+  @Test("A peer that connects does not interrupt a non-connectable advertising set or change its address")
   @LoopActor
   func connection() async throws {
     let rig = try await Rig.managed()
@@ -111,7 +111,7 @@ struct BroadcastTests {
   }
 
   @Test(
-    "While the adapter is connectable the radio is degraded with cause and remedy",
+    "While another program makes the adapter connectable, the radio is degraded, with cause and remedy",
     arguments: [
       (ControllerSettings.discoverable, "bluetoothctl discoverable off"), ([], "btmgmt connectable off"),
     ] as [(ControllerSettings, String)])
@@ -131,7 +131,7 @@ struct BroadcastTests {
     try await rig.kernel.until { rig.kernel.onAir()[3]?.address != nil }
   }
 
-  @Test("An adapter that was connectable before the start is reported")
+  @Test("An adapter that was connectable before the service started is reported")
   @LoopActor
   func connectableBefore() async throws {
     let kernel = FakeKernel()
@@ -142,7 +142,7 @@ struct BroadcastTests {
     try await rig.reach(.degraded, "btmgmt connectable off")
   }
 
-  @Test("Instances of bluetoothd are counted and not changed")
+  @Test("Advertising instances of bluetoothd count towards the slots and are not changed")
   @LoopActor
   func foreign() async throws {
     let rig = try await Rig.managed()

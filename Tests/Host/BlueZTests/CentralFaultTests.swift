@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Faults of links as central", .serialized)
+@Suite("Failures of outgoing links", .serialized)
 struct CentralFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,9 @@ struct CentralFaultTests {
 
   static let all = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
 
-  @Test("After a failure at any step the last event is the end of the link, and the next link works", arguments: all)
+  @Test(
+    "After a failure at any step of an outgoing link, its last event is the end, and the next link works",
+    arguments: all)
   @LoopActor
   func lost(step: Step, fault: Fault) async throws {
     let rig = try await Rig.ready()
@@ -80,7 +82,7 @@ struct CentralFaultTests {
     #expect(try await next.events.next() == .written(put, error: nil))
   }
 
-  @Test("An attempt that fails early is made 3 times, 0.5 s apart, while the peer is known")
+  @Test("An attempt that fails at once is made 3 times, 0.5 s apart, while bluetoothd knows the peer")
   @LoopActor
   func retried() async throws {
     let rig = try await Rig.ready()
@@ -150,7 +152,7 @@ struct CentralFaultTests {
     Refusal(name: "org.freedesktop.DBus.Error.AccessDenied", message: "no", words: "policy"),
   ]
 
-  @Test("bluetoothd's connection errors are translated to sentences", arguments: refusals)
+  @Test("Each connection error of bluetoothd is translated to a sentence", arguments: refusals)
   @LoopActor
   func words(refusal: Refusal) async throws {
     let rig = try await Rig.ready()
@@ -163,7 +165,7 @@ struct CentralFaultTests {
     #expect(reason.contains(refusal.words), "\(reason)")
   }
 
-  @Test("The driver neither ends another program's connection attempt nor removes its peer")
+  @Test("The driver neither ends another program's connection attempt nor removes that program's peer")
   @LoopActor
   func othersAttempt() async throws {
     let rig = try await Rig.ready()
@@ -182,7 +184,7 @@ struct CentralFaultTests {
   /// The error where another attribute, which is not writable, has the handle now.
   private static let otherAttribute = DBusError(name: "org.bluez.Error.NotPermitted", message: "Write not permitted")
 
-  @Test("`NotPermitted` for a write does not mark the peer's services as outdated")
+  @Test("The error `NotPermitted` for a write does not make the driver treat the peer's services as outdated")
   @LoopActor
   func writeAcquired() async throws {
     let rig = try await Rig.ready()
@@ -197,7 +199,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer with outdated services in bluetoothd is removed and read anew",
+    "A peer whose services bluetoothd has cached and are outdated is removed and discovered again",
     arguments: [
       (true, true, nil), (true, false, nil), (false, true, nil), (false, false, nil), (true, false, otherAttribute),
       (false, true, otherAttribute),
@@ -231,7 +233,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer whose services are outdated each time is removed at most once a minute, and never while its link is in use",
+    "A peer whose cached services are always outdated is removed at most once a minute, and never while in use",
     arguments: [true, false])
   @LoopActor
   func outdatedEachTime(usesUs: Bool) async throws {
@@ -261,7 +263,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A paired peer is never removed")
+  @Test("A paired peer is never removed from bluetoothd")
   @LoopActor
   func outdatedFriend() async throws {
     let rig = try await Rig.ready()
@@ -277,7 +279,7 @@ struct CentralFaultTests {
     #expect(rig.fake.devices.keys.contains(device))
   }
 
-  @Test("Without an adapter connecting fails with the reason")
+  @Test("Without an adapter an outgoing connection fails with the reason")
   @LoopActor
   func noAdapter() async throws {
     let rig = try await Rig(prepare: { _ in })
@@ -288,7 +290,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer whose link ended with the adapter is removed later, unless paired meanwhile",
+    "A peer whose link ended with the adapter is removed from bluetoothd later, unless it was paired meanwhile",
     arguments: [false, true], [false, true])
   @LoopActor
   func withTheAdapter(isPaired: Bool, isLinkFirst: Bool) async throws {
@@ -308,7 +310,7 @@ struct CentralFaultTests {
     #expect((rig.fake.devices[path] != nil) == isPaired)
   }
 
-  @Test("A peer known before the start is not removed when the adapter restarts")
+  @Test("A peer that bluetoothd knew before the service started is not removed when the adapter restarts")
   @LoopActor
   func knownWithTheAdapter() async throws {
     let rig = try await Rig.ready { fake in
@@ -325,7 +327,7 @@ struct CentralFaultTests {
     #expect(rig.fake.devices.count == 1)
   }
 
-  @Test("A peer that never answers is given up after 30 s and removed")
+  @Test("A connection attempt to a peer that never answers ends after 30 s, and the peer is removed from bluetoothd")
   @LoopActor
   func deaf() async throws {
     let rig = try await Rig.ready()
@@ -344,7 +346,7 @@ struct CentralFaultTests {
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
 
-  @Test("Disconnecting during an attempt ends it")
+  @Test("Disconnecting during a connection attempt ends the attempt")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -360,7 +362,7 @@ struct CentralFaultTests {
     #expect(visitor.events.all.count == 1)
   }
 
-  @Test("A peer whose services never resolve is given up after 60 s")
+  @Test("An outgoing link whose services are not resolved within 60 s is given up")
   @LoopActor
   func unreadable() async throws {
     let rig = try await Rig.ready()
@@ -376,7 +378,7 @@ struct CentralFaultTests {
     #expect(visitor.events.all.count == 2)
   }
 
-  @Test("A missing answer to a write or to Disconnect ends the link in time")
+  @Test("A write or Disconnect call that bluetoothd does not answer ends the link after its timeout")
   @LoopActor
   func silentWrite() async throws {
     let rig = try await Rig.ready()
@@ -390,7 +392,7 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("did not answer a write within 40 s"))
   }
 
-  @Test("If bluetoothd does not list a peer's objects, the link ends")
+  @Test("If bluetoothd does not list the objects of a connected peer, the link ends")
   @LoopActor
   func silentDaemon() async throws {
     let rig = try await Rig.ready()
@@ -404,7 +406,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A write or subscription at a removed object ends the link",
+    "A write or subscription on a removed D-Bus object ends the link",
     arguments: [true, false])
   @LoopActor
   func takenAway(isWrite: Bool) async throws {
@@ -422,7 +424,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A link ends 1 s after a subscribed object was removed, but not after the removal of other objects")
+  @Test("A link ends 1 s after the object of a subscribed characteristic was removed, not after other removals")
   @LoopActor
   func listenedToTakenAway() async throws {
     let rig = try await Rig.ready()
@@ -446,7 +448,7 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("no longer has"))
   }
 
-  @Test("A service that queues 2,000 writes loses its link")
+  @Test("A service that queues 2,000 unconfirmed writes loses its link")
   @LoopActor
   func flooded() async throws {
     let rig = try await Rig.ready()

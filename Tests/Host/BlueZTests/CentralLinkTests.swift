@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Links as central through bluetoothd")
+@Suite("Outgoing links through bluetoothd")
 struct CentralLinkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Connect, discover, MTU, subscribe, write, notify and disconnect give their events")
+  @Test("An outgoing link reports connection, discovery, MTU, subscription, write, notification and disconnection")
   @LoopActor
   func whole() async throws {
     let rig = try await Rig.ready()
@@ -51,7 +51,7 @@ struct CentralLinkTests {
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
 
-  @Test("If Connect is answered before `Connected` is signalled, the link works and its loss is reported")
+  @Test("A link works, and its loss is reported, if Connect is answered before `Connected` is signalled")
   @LoopActor
   func toldLate() async throws {
     let rig = try await Rig.ready()
@@ -66,7 +66,7 @@ struct CentralLinkTests {
     #expect(try await visitor.end().contains("was lost"))
   }
 
-  @Test("Eight commands are pending at a time; a request waits for them, and order is kept")
+  @Test("Up to eight write commands are pending; a write request waits for them, and the order is preserved")
   @LoopActor
   func window() async throws {
     let rig = try await Rig.ready()
@@ -91,7 +91,7 @@ struct CentralLinkTests {
     #expect(visitor.events.all.dropFirst(2).allSatisfy { $0 == .written(put, error: nil) })
   }
 
-  @Test("A value too long for the MTU is refused and not sent")
+  @Test("A written value that is too long for the MTU is refused and not sent")
   @LoopActor
   func tooLong() async throws {
     let rig = try await Rig.ready()
@@ -109,7 +109,7 @@ struct CentralLinkTests {
     #expect(peer.writes.all.map(\.value.count) == [97, 97])
   }
 
-  @Test("Without an MTU property the MTU is 23")
+  @Test("If bluetoothd does not have the MTU property, the MTU is 23")
   @LoopActor
   func unknownMTU() async throws {
     let rig = try await Rig.ready()
@@ -121,7 +121,7 @@ struct CentralLinkTests {
     #expect(try await visitor.events.next() == .mtuChanged(23))
   }
 
-  @Test("The peer's refusal of a write is reported, and the link stays")
+  @Test("A write that the peer refuses is reported with its error, and the link stays up")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -146,7 +146,7 @@ struct CentralLinkTests {
     #expect(try await visitor.events.next() == .written(put, error: nil))
   }
 
-  @Test("A failed subscription is not an error")
+  @Test("A subscription that the peer refuses is reported as subscribed, and the link stays up")
   @LoopActor
   func notSubscribed() async throws {
     let rig = try await Rig.ready()
@@ -161,7 +161,7 @@ struct CentralLinkTests {
     }
   }
 
-  @Test("A malformed or too long value is counted and dropped")
+  @Test("A malformed or too long notification is counted and dropped")
   @LoopActor
   func malformedValues() async throws {
     let rig = try await Rig.ready()
@@ -186,7 +186,7 @@ struct CentralLinkTests {
     #expect(rig.radio.counters.malformed == 2)
   }
 
-  @Test("Dropping the handle cuts the link")
+  @Test("Dropping the handle of an outgoing connection disconnects the link")
   @LoopActor
   func dropped() async throws {
     let rig = try await Rig.ready()
@@ -198,7 +198,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A program that ends leaves no link and no device")
+  @Test("When the program ends, it leaves no link and no device object in bluetoothd")
   @LoopActor
   func programEnds() async throws {
     let rig = try await Rig.ready()
@@ -209,7 +209,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("Known and paired devices are not removed, and earlier links not cut")
+  @Test("At its end the driver removes no known or paired devices and cuts no links that existed earlier")
   @LoopActor
   func notOurs() async throws {
     let rig = try await Rig.ready { fake in
@@ -247,7 +247,7 @@ struct CentralLinkTests {
     #expect(rig.fake.devices.keys.contains(place))
   }
 
-  @Test("A link that the driver made is reported once, and does not end an advertisement")
+  @Test("An outgoing link is reported once, and does not end an advertisement")
   @LoopActor
   func oneNumber() async throws {
     let rig = try await Rig.ready()
@@ -274,7 +274,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("If bluetoothd refuses Disconnect, the connection ends; the link stays and can be cut later")
+  @Test("If bluetoothd refuses Disconnect, the connection ends, and the link stays up and can be cut later")
   @LoopActor
   func refusedCut() async throws {
     let rig = try await Rig.ready()
@@ -297,7 +297,7 @@ struct CentralLinkTests {
     #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 2)
   }
 
-  @Test("A connection to a connected peer shares its link at once")
+  @Test("A connection to a peer that is already connected uses the existing link at once")
   @LoopActor
   func peersLink() async throws {
     let rig = try await Rig.ready()
@@ -324,7 +324,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("A returning peer has no subscription of its previous link", arguments: [true, false])
+  @Test("A peer that connects again does not have the subscriptions of its previous link", arguments: [true, false])
   @LoopActor
   func comesBack(isSubscribed: Bool) async throws {
     let rig = try await Rig.ready()
@@ -357,7 +357,7 @@ struct CentralLinkTests {
     #expect(peer.subscriptions.isEmpty)
   }
 
-  @Test("A link lost before `Connected` is signalled ends its connection too")
+  @Test("A link that is lost before `Connected` is signalled ends its connection")
   @LoopActor
   func lostAtOnce() async throws {
     let rig = try await Rig.ready()
@@ -372,7 +372,7 @@ struct CentralLinkTests {
     #expect(rig.radio.links.isEmpty)
   }
 
-  @Test("A peer connected before the start is reported as a link before the event")
+  @Test("Connecting to a peer that was connected before the start reports its link, and then `connected`")
   @LoopActor
   func connectedBefore() async throws {
     let rig = try await Rig.ready { fake in
@@ -394,7 +394,7 @@ struct CentralLinkTests {
   }
 
   @Test(
-    "Connections to a peer share a link, which is cut with the last one")
+    "Several connections to one peer share a link, which is cut when the last of them ends")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()
@@ -416,7 +416,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A second attempt at a peer during the first fails at once")
+  @Test("A second connection attempt to a peer during the first one fails at once")
   @LoopActor
   func twoAttempts() async throws {
     let rig = try await Rig.ready()
@@ -432,7 +432,7 @@ struct CentralLinkTests {
     first.drop()
   }
 
-  @Test("A link stays up after the client disconnects if the peer uses a served application")
+  @Test("A link stays up after our connection ends if the peer uses an application that we serve")
   @LoopActor
   func usedByPeer() async throws {
     let rig = try await Rig.ready()
@@ -453,7 +453,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("Twelve connections are possible at a time, and a thirteenth is refused")
+  @Test("Up to twelve outgoing connections are possible at a time, and a thirteenth is refused")
   @LoopActor
   func tooMany() async throws {
     let rig = try await Rig.ready()

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Peers that disconnect and reconnect while bluetoothd is busy, so that it signals no disconnection.
-@Suite("Links that end and return without signals of bluetoothd")
+@Suite("Links whose end and return bluetoothd does not signal")
 struct ComeAgainTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -80,7 +80,7 @@ struct ComeAgainTests {
     }
   }
 
-  @Test("When the kernel reports the peer's return, the old link ends, and later writes belong to the new one")
+  @Test("When the kernel reports a peer's return, its old link ends, and later writes belong to a new link")
   @LoopActor
   func again() async throws {
     let stage = try await Stage()
@@ -100,7 +100,7 @@ struct ComeAgainTests {
     registration.cancel()
   }
 
-  @Test("A repeated `Connected` signal starts a new link")
+  @Test("A repeated `Connected` signal of bluetoothd starts a new link")
   @LoopActor
   func signalled() async throws {
     let stage = try await Stage()
@@ -115,7 +115,7 @@ struct ComeAgainTests {
   }
 
   @Test(
-    "A new link starts when the kernel or bluetoothd reported it",
+    "The start time of a new link is that of the first report by the kernel or bluetoothd",
     arguments: [true, false])
   @LoopActor
   func since(isToldByKernel: Bool) async throws {
@@ -134,7 +134,7 @@ struct ComeAgainTests {
     #expect(next.since == began)
   }
 
-  @Test("An end signalled by bluetoothd is reported once, and the next link is new")
+  @Test("A link end signalled by bluetoothd and the kernel is reported once, and the peer's next link is new")
   @LoopActor
   func ordinary() async throws {
     let stage = try await Stage()
@@ -152,7 +152,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
   }
 
-  @Test("Kernel events are handled before later signals of bluetoothd, also if read later")
+  @Test("Kernel events are handled before later D-Bus signals of bluetoothd, even if they are read later")
   @LoopActor
   func late() async throws {
     let stage = try await Stage()
@@ -170,7 +170,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
   }
 
-  @Test("An end that is not signalled is noticed within 5 s by asking bluetoothd")
+  @Test("The end of a link that bluetoothd does not signal is detected within 5 s by reading its properties")
   @LoopActor
   func unsignalled() async throws {
     let stage = try await Stage()
@@ -184,7 +184,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links.isEmpty)
   }
 
-  @Test("After a link end without a signal of bluetoothd, the peer's next link has the time of its return as start")
+  @Test("A link that begins after an unsignalled end has the time of the peer's return as its start")
   @LoopActor
   func sinceUnsignalled() async throws {
     let stage = try await Stage()
@@ -200,7 +200,7 @@ struct ComeAgainTests {
     #expect(since == began)
   }
 
-  @Test("If bluetoothd does not answer, the peer's next write belongs to a new link")
+  @Test("If bluetoothd does not answer whether the peer is connected, the peer's next write belongs to a new link")
   @LoopActor
   func unanswered() async throws {
     let stage = try await Stage()
@@ -218,7 +218,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links == [next] && next != stage.link)
   }
 
-  @Test("Kernel events of other adapters and of BR/EDR links are ignored")
+  @Test("Kernel events about other adapters and BR/EDR links are ignored")
   @LoopActor
   func others() async throws {
     let stage = try await Stage()

@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Simultaneous connections of both ends")
+@Suite("Two peers that connect to each other at once")
 struct CrossingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -23,7 +23,7 @@ struct CrossingTests {
     return (visitor, peer)
   }
 
-  @Test("The peer's link is used 2 s after it came up although Connect is unanswered")
+  @Test("If Connect is not answered, the link that the peer made is used 2 s after it came up")
   @LoopActor
   func unanswered() async throws {
     let rig = try await Rig.ready()
@@ -47,7 +47,7 @@ struct CrossingTests {
     #expect(try await visitor.end().contains("was lost"))
   }
 
-  @Test("An attempt that fails because the peer connected first uses the peer's link")
+  @Test("A connection attempt that fails because the peer connected first uses the peer's link")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready()
@@ -60,7 +60,7 @@ struct CrossingTests {
     #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
   }
 
-  @Test("If the peer's link ends at once, the attempt continues")
+  @Test("If the link that the peer made ends at once, our connection attempt continues")
   @LoopActor
   func endedAtOnce() async throws {
     let rig = try await Rig.ready()
@@ -75,7 +75,7 @@ struct CrossingTests {
     #expect(try await visitor.end().contains("Connecting to"))
   }
 
-  @Test("Cancelling the attempt does not cut a link that the peer uses")
+  @Test("Cancelling a connection attempt does not cut a link that the peer uses")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -91,7 +91,7 @@ struct CrossingTests {
     server.close()
   }
 
-  @Test("An advertisement ended by the peer's connection is advertised again")
+  @Test("An advertisement that ended because the peer connected is advertised again")
   @LoopActor
   func advertisement() async throws {
     let raw = FakeRawHCI()

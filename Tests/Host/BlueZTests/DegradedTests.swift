@@ -14,7 +14,7 @@ struct DegradedTests {
     .nonConnectable(AdvertisingSetID(1)),
     data: AdvertisingData([.flags(0x06), .localName("~0a"), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])]))
 
-  @Test("Sets and patterns are refused with advice")
+  @Test("Without the management socket, advertising sets and packet patterns are refused with advice")
   @LoopActor
   func withheld() async throws {
     let rig = try await Rig.ready()
@@ -29,7 +29,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("If allowed, bluetoothd advertises sets with their names, and the radio reports the differences")
+  @Test("If allowed, bluetoothd advertises sets by their names, and the radio status reports the differences")
   @LoopActor
   func sent() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -68,7 +68,7 @@ struct DegradedTests {
     #expect(rig.radio.airings.all.map(\.advertisement) == [other])
   }
 
-  @Test("A set without a name is registered with the type broadcast and its manufacturer data")
+  @Test("A set without a name is registered at bluetoothd with type broadcast and manufacturer data")
   @LoopActor
   func beacon() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -83,7 +83,7 @@ struct DegradedTests {
     registration.cancel()
   }
 
-  @Test("A name or manufacturer data from bluetoothd becomes a packet if a pattern matches")
+  @Test("A name or manufacturer data reported by bluetoothd is delivered as a packet if a pattern matches")
   @LoopActor
   func heard() async throws {
     let rig = try await Rig.ready(isDegradable: true)

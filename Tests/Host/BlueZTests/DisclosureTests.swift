@@ -18,7 +18,7 @@ struct DisclosureTests {
     Disclosure.sentences(adapter(alias), DaemonConfiguration("[General]\nPrivacy = \(privacy)\n"))
   }
 
-  @Test("A permanent address is reported if bluetoothd's privacy is off")
+  @Test("A permanent Bluetooth address is reported if privacy is off in bluetoothd")
   func address() throws {
     let sentence = try #require(sentences(nil, privacy: "off").first)
     #expect(sentence.contains("a fixed address") && sentence.contains("Privacy=device in [General]"))
@@ -26,7 +26,7 @@ struct DisclosureTests {
     #expect(sentences(nil, privacy: "device").isEmpty)
   }
 
-  @Test("An adapter alias equal to the host name is reported, also with a suffix", arguments: ["", " #2"])
+  @Test("An adapter alias equal to the host name is reported, even with a suffix", arguments: ["", " #2"])
   func name(suffix: String) throws {
     let sentence = try #require(sentences(host + suffix, privacy: "device").first)
     #expect(sentence.contains("machine's name") && sentence.contains("bluetoothctl system-alias"))
@@ -34,7 +34,7 @@ struct DisclosureTests {
   }
 
   @Test(
-    "The pretty host name counts too, in any quoting",
+    "An adapter alias equal to the pretty host name is reported, with any quoting of the name",
     arguments: [
       #"PRETTY_HOSTNAME="Alice's laptop""#, "CHASSIS=laptop\nPRETTY_HOSTNAME=Alice's laptop  \n",
       #"PRETTY_HOSTNAME="Alice\'s laptop""#,
@@ -57,7 +57,7 @@ struct DisclosureTests {
     #expect(HostNames(host: "a", machineInfo: "PRETTY_HOSTNAME='b \\ c'").names == ["a", "b \\ c"])
   }
 
-  @Test("Without an adapter nothing is reported")
+  @Test("Without an adapter nothing is reported as disclosed")
   func none() {
     #expect(Disclosure.sentences(nil, DaemonConfiguration()).isEmpty)
   }

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Delivery of values to the intended clients only")
+@Suite("Delivery of exact values through bluetoothd")
 struct ExactnessTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -54,7 +54,7 @@ struct ExactnessTests {
   }
 
   @Test(
-    "With two simultaneous subscribers, a value with exact reach for one is not received by the other",
+    "An exact value for one of two subscribers is not received by the other subscriber",
     arguments: versions)
   @LoopActor
   func exact(version: BlueZVersion) async throws {
@@ -72,7 +72,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("After raw HCI failed, values for subscribers go through bluetoothd")
+  @Test("After raw HCI failed, values for subscribers are sent through bluetoothd")
   @LoopActor
   func rawFailed() async throws {
     let two = try await Two(BlueZVersion(5, 66), .exact)
@@ -88,7 +88,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Other values go to their link only if bluetoothd separates clients, otherwise to all subscribers")
+  @Test("A value that is not exact reaches only its link if bluetoothd separates clients, otherwise all subscribers")
   @LoopActor
   func subscribers() async throws {
     for version in Self.versions {
@@ -112,7 +112,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("To an unsubscribed client a value with exact reach is sent, any other is refused", arguments: versions)
+  @Test("An exact value is sent to a client without a subscription; any other value is refused", arguments: versions)
   @LoopActor
   func unsubscribed(version: BlueZVersion) async throws {
     let two = try await Two(version, .exact, areSubscribed: false)
@@ -133,7 +133,7 @@ struct ExactnessTests {
     other.server.close()
   }
 
-  @Test("An empty value is refused, and the next one arrives")
+  @Test("An empty notification value is refused, and the next value arrives")
   @LoopActor
   func empty() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact)
@@ -145,7 +145,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Subscriptions are reported with their link if bluetoothd separates clients")
+  @Test("A subscription is reported with its link if bluetoothd separates clients")
   @LoopActor
   func uses() async throws {
     let two = try await Two(BlueZVersion(5, 82), .subscribers)
@@ -174,7 +174,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("If bluetoothd does not separate clients, a subscription is reported only if one client is connected")
+  @Test("If bluetoothd does not separate clients, a subscription is reported only while one client is connected")
   @LoopActor
   func certainUses() async throws {
     let rig = try await Rig.ready()
@@ -197,7 +197,7 @@ struct ExactnessTests {
     server.close()
   }
 
-  @Test("A client's full socket delays no other client, and capacity is reported")
+  @Test("A full socket of one client does not delay other clients, and its free capacity is reported")
   @LoopActor
   func fullSocket() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -224,7 +224,7 @@ struct ExactnessTests {
   }
 
   @Test(
-    "With a long backlog a client's socket holds eight times as much")
+    "With a long backlog the socket of a client holds eight times as much")
   @LoopActor
   func backlog() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -247,7 +247,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("If a client subscribes again before the end of its old socket is noticed, its new capacity is reported")
+  @Test("If a client subscribes again before its old socket's end is noticed, the new capacity is reported")
   @LoopActor
   func fullAndReplaced() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -263,7 +263,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("At most 16 values wait for bluetoothd, and links that wait for capacity are notified")
+  @Test("At most 16 values wait for bluetoothd, and links refused a value are notified of free capacity")
   @LoopActor
   func fullWindow() async throws {
     let two = try await Two(BlueZVersion(5, 66), .subscribers)
@@ -283,7 +283,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("A program that monitors the bus sees no value", arguments: versions)
+  @Test("A program that monitors the bus does not see exact values", arguments: versions)
   @LoopActor
   func thirdProgram(version: BlueZVersion) async throws {
     let two = try await Two(version, .subscribers)
@@ -321,7 +321,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("A value with exact reach can be read only by its client")
+  @Test("An exact value can be read only by the client that it was sent to")
   @LoopActor
   func reading() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -336,7 +336,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("After a restart of bluetoothd values go to the new subscriptions", arguments: versions)
+  @Test("After a restart of bluetoothd values are sent to the new subscriptions", arguments: versions)
   @LoopActor
   func restart(version: BlueZVersion) async throws {
     let two = try await Two(version, .subscribers)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Handles of served services")
+@Suite("Attribute handles of served applications")
 struct HandleTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -28,7 +28,7 @@ struct HandleTests {
     }
   }
 
-  @Test("Each registration gets the next block of handles, and after the last block the first")
+  @Test("Each registration of an application gets the next block of attribute handles, and after the last the first")
   @LoopActor
   func blocks() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -53,7 +53,7 @@ struct HandleTests {
   }
 
   @Test(
-    "A bluetoothd before 5.76 or of unknown version gets no handles",
+    "A bluetoothd older than 5.76 or of unknown version is given no attribute handles",
     arguments: [BlueZVersion(5, 66), nil] as [BlueZVersion?])
   @LoopActor
   func older(version: BlueZVersion?) async throws {
@@ -66,7 +66,7 @@ struct HandleTests {
   }
 
   @Test(
-    "All blocks end below handle 1,024 and start after bluetoothd's own")
+    "All blocks of attribute handles end below handle 1,024 and start after bluetoothd's own handles")
   func limits() {
     let handles = (0..<HandleBlock.count).flatMap { number in
       (0..<HandleBlock.size).map { HandleBlock(number: number).handle(at: $0) }
@@ -75,7 +75,7 @@ struct HandleTests {
     #expect(Set((0..<100).map { _ in HandleBlock.random() }).count > 1)
   }
 
-  @Test("Occupied handles are replaced by others, and used again after a restart of bluetoothd")
+  @Test("If bluetoothd already uses attribute handles of a block, others are assigned until bluetoothd restarts")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -94,7 +94,7 @@ struct HandleTests {
     server.close()
   }
 
-  @Test("After a refusal registration is tried without handles, and later with handles again")
+  @Test("A refused registration is repeated without fixed attribute handles, and later ones have handles again")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))

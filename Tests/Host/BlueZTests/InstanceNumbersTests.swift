@@ -13,7 +13,7 @@ struct InstanceNumbersTests {
     return numbers
   }
 
-  @Test("The highest free number is given and reused while free")
+  @Test("The highest free instance number is given to a slot, and used again once it is free")
   func highest() {
     var numbers = Self.numbers(3)
     #expect(numbers.number(for: 0) == 3)
@@ -26,7 +26,7 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 4) == nil)
   }
 
-  @Test("The slots are the instances that other programs leave, at least 1; just 1 if instances take turns")
+  @Test("The slots are the instances left by other programs, at least 1, and just 1 if the kernel rotates them")
   func slots() {
     #expect(InstanceNumbers().slots == 1)
     #expect(Self.numbers(3).slots == 3)
@@ -37,7 +37,7 @@ struct InstanceNumbersTests {
     #expect(turns.slots == 1)
   }
 
-  @Test("Without reports of the kernel, bluetoothd's instances are assumed to have the lowest numbers")
+  @Test("Without kernel reports bluetoothd's advertising instances are assumed to have the lowest numbers")
   func taken() {
     var numbers = Self.numbers(5, active: 2)
     #expect(numbers.taken == [1, 2])
@@ -52,7 +52,7 @@ struct InstanceNumbersTests {
     #expect(numbers.slots == 4)
   }
 
-  @Test("If another program takes a number, the slot gets the next free one")
+  @Test("If another program takes the instance number of a slot, the slot gets the next free number")
   func lost() {
     var numbers = Self.numbers(3)
     #expect(numbers.number(for: 0) == 3)
@@ -68,7 +68,8 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 0) == 1)
   }
 
-  @Test("After random events no two slots share a number or use another program's", arguments: Seeds.usual)
+  @Test(
+    "After random events no two slots share an instance number or use one of another program", arguments: Seeds.usual)
   func random(seed: UInt64) {
     var dice = SeededRandom(seed: seed)
     var numbers = Self.numbers(UInt8(1 + dice.bytes(1)[0] % 8))

@@ -6,13 +6,13 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Persistence of registrations")
+@Suite("Registrations after restarts and outages")
 struct KeepingTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let failed = DBusError(name: "org.bluez.Error.Failed", message: "Failed to register")
 
-  @Test("Registrations made before bluetoothd started are registered when it starts")
+  @Test("Registrations made before bluetoothd runs are sent to bluetoothd when it starts")
   @LoopActor
   func early() async throws {
     let rig = try await Rig(prepare: nil)
@@ -27,7 +27,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("After a restart of bluetoothd all is registered again and each link closed once")
+  @Test("After a restart of bluetoothd everything is registered again, and each link was closed once")
   @LoopActor
   func restart() async throws {
     let rig = try await Rig.ready()
@@ -59,7 +59,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("After a restart of the bus all is registered again")
+  @Test("After a restart of the bus everything is registered with bluetoothd again")
   @LoopActor
   func busRestart() async throws {
     let rig = try await Rig.ready()
@@ -80,7 +80,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("After an adapter was removed and inserted all is registered again")
+  @Test("After an adapter was removed and inserted, everything is registered again")
   @LoopActor
   func adapterReplaced() async throws {
     let rig = try await Rig.ready()
@@ -102,7 +102,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("After an adapter was switched off and on all is registered again")
+  @Test("After an adapter was powered off and on, everything is registered again")
   @LoopActor
   func powerCycle() async throws {
     let rig = try await Rig.ready()
@@ -123,7 +123,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A refusal is reported in bluetoothd's words and repeated after 0.5, 1, 2, … 30 s")
+  @Test("A registration that bluetoothd refuses is reported in its words and repeated after 0.5, 1, 2, … 30 s")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -148,7 +148,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("Each status of the radio that lasts 10 s gets one journal line, with its message ID")
+  @Test("Each radio status that lasts 10 s gets one journal line with its message ID")
   @LoopActor
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
@@ -199,7 +199,7 @@ struct KeepingTests {
   }
 
   @Test(
-    "A restart of bluetoothd gets one journal line with its cause and duration, whatever statuses it passes through")
+    "A restart of bluetoothd gets one journal line with cause and duration, however often the status changes")
   @LoopActor
   func restartEntry() async throws {
     let rig = try await Rig.ready()
@@ -224,7 +224,7 @@ struct KeepingTests {
     #expect(rig.entries.all.count == 4)
   }
 
-  @Test("A refusal that ends within 10 s gets no journal line")
+  @Test("A refused registration that succeeds within 10 s gets no journal line")
   @LoopActor
   func momentaryRefusal() async throws {
     let rig = try await Rig.ready()
@@ -239,7 +239,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A restart of bluetoothd on a degraded radio gets one journal line that does not repeat what is missing")
+  @Test("A restart of bluetoothd on a degraded radio gets one journal line, which does not repeat the limits")
   @LoopActor
   func restartInPart() async throws {
     let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
@@ -261,7 +261,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("An `AlreadyExists` error is resolved by unregistering first, without a report")
+  @Test("The error `AlreadyExists` makes the driver unregister and register again, without a report")
   @LoopActor
   func alreadyExists() async throws {
     let rig = try await Rig.ready()
@@ -276,7 +276,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A registration without an answer is reported after 10 s and repeated")
+  @Test("A registration that bluetoothd does not answer is reported after 10 s and repeated")
   @LoopActor
   func slow() async throws {
     let rig = try await Rig.ready()
@@ -296,7 +296,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A server closed during its registration is unregistered")
+  @Test("A server that is closed while it is being registered is unregistered")
   @LoopActor
   func closedMeanwhile() async throws {
     let rig = try await Rig.ready()

@@ -5,7 +5,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Ending client links before their application")
+@Suite("Removing an application after its clients' links")
 struct LeavingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -36,7 +36,7 @@ struct LeavingTests {
     rig.fake.calls.all.contains("UnregisterApplication hci0 /org/earshot/gatt0")
   }
 
-  @Test("An application stays until its client's link is cut, and refuses writes meanwhile")
+  @Test("A closed application is removed only after its client's link is cut, and refuses writes until then")
   @LoopActor
   func waits() async throws {
     let (rig, client) = try await Self.leaving()
@@ -54,7 +54,7 @@ struct LeavingTests {
     #expect(hasRested)
   }
 
-  @Test("A new application is registered after the previous one is gone")
+  @Test("A new application is registered after the previous one has been removed")
   @LoopActor
   func next() async throws {
     let (rig, _) = try await Self.leaving()
@@ -67,7 +67,7 @@ struct LeavingTests {
     #expect(Self.isGone(rig) && rig.fake.applications.count == 1)
   }
 
-  @Test("While an application leaves, writes of its other clients are refused")
+  @Test("While a closed application waits for its removal, writes of its other clients are refused")
   @LoopActor
   func latecomer() async throws {
     let (rig, _) = try await Self.leaving()
@@ -78,7 +78,7 @@ struct LeavingTests {
     try await rig.fake.until { Self.isGone(rig) }
   }
 
-  @Test("If the link of a leaving application does not end, the application is removed after 3 s")
+  @Test("If the link of a closed application does not end, the application is removed after 3 s")
   @LoopActor
   func timeout() async throws {
     let (rig, _) = try await Self.leaving()
@@ -91,7 +91,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("Each leaving application is removed after 3 s of its own, and a new one waits for earlier ones only")
+  @Test("Each closed application is removed at most 3 s after its own close, and a new one waits only for earlier ones")
   @LoopActor
   func followed() async throws {
     let (rig, _) = try await Self.leaving(beside: ApplicationID(7))
@@ -113,7 +113,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("A link that another service uses does not delay the removal of an application")
+  @Test("A link that another service uses does not delay the removal of a closed application")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()

@@ -37,7 +37,7 @@ struct LinkSpeedTests {
     rig.kernel.linkSettings[index].links == slow && rig.kernel.linkSettings[index].selected == 0x07FF
   }
 
-  @Test("Settings are written with the first application that needs them and restored after the last")
+  @Test("Connection parameters are set with the first application that needs them, and restored after the last")
   @LoopActor
   func wholeLife() async throws {
     let (rig, service) = try await Self.rig()
@@ -60,7 +60,7 @@ struct LinkSpeedTests {
     #expect(rig.radio.status.state == .ready && rig.radio.status.limits.isEmpty)
   }
 
-  @Test("Settings left to the kernel are not changed")
+  @Test("Connection parameters that are left to the kernel are not changed")
   @LoopActor
   func leftAlone() async throws {
     let cases: [(LinkPreferences, [String])] = [
@@ -81,7 +81,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("A reload applies changed connection parameters at once")
+  @Test("A reload of the configuration applies changed connection parameters at once")
   @LoopActor
   func reload() async throws {
     let (rig, service) = try await Self.rig()
@@ -98,7 +98,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { Self.isSlow(rig) }
   }
 
-  @Test("Settings of a restarted bluetoothd are replaced, and restored at the end")
+  @Test("Connection parameters that a restarted bluetoothd sets are replaced, and restored at the end")
   @LoopActor
   func bluetoothdRestarts() async throws {
     let (rig, service) = try await Self.rig()
@@ -116,7 +116,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[0].links == [32, 64, 0, 42] }
   }
 
-  @Test("After power-off LE 2M is selected again, and removed at the end")
+  @Test("After power-off LE 2M is selected again, and deselected at the end")
   @LoopActor
   func powerCycle() async throws {
     let (rig, service) = try await Self.rig()
@@ -133,7 +133,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { Self.isSlow(rig) }
   }
 
-  @Test("The settings are also written to a replaced adapter and to another one that bluetoothd prefers")
+  @Test("Connection parameters are also set on a replaced adapter, and on another one that bluetoothd prefers")
   @LoopActor
   func replaced() async throws {
     let (rig, service) = try await Self.rig()
@@ -157,7 +157,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[1].links == [16, 40, 0, 42] }
   }
 
-  @Test("The settings of a removed adapter are not restored")
+  @Test("The connection parameters of a removed adapter are not restored")
   @LoopActor
   func takenOut() async throws {
     let (rig, service) = try await Self.rig()
@@ -176,7 +176,7 @@ struct LinkSpeedTests {
     #expect(rig.kernel.commands.all.count == commands)
   }
 
-  @Test("At exit the settings are restored, within a limit")
+  @Test("At exit the connection parameters are restored within a time limit")
   @LoopActor
   func rest() async throws {
     for isSilent in [false, true] {
@@ -201,7 +201,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("Without changed settings the exit is not delayed")
+  @Test("If connection parameters were not changed, the exit is not delayed")
   @LoopActor
   func nothingToGiveBack() async throws {
     let (rig, _) = try await Self.rig()
@@ -212,7 +212,7 @@ struct LinkSpeedTests {
   }
 
   @Test(
-    "If the kernel refuses the settings, the radio stays ready, with one journal line and one status limit",
+    "If the kernel refuses connection parameters, the radio stays ready, with one journal line and one status limit",
     arguments: [
       (ManagementStatus.unknownCommand, "Unknown Command"), (.permissionDenied, "Permission Denied"),
       (.invalidParameters, "Invalid Parameters"),
@@ -253,7 +253,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("A busy controller is asked again after 0.5 s")
+  @Test("If the controller is busy, the PHY setting is sent again after 0.5 s")
   @LoopActor
   func busy() async throws {
     let (rig, service) = try await Self.rig()
@@ -269,7 +269,7 @@ struct LinkSpeedTests {
     server.close()
   }
 
-  @Test("A kernel that never confirms is asked 4 times, and its settings restored")
+  @Test("A kernel that never confirms a setting is asked 4 times, and the setting is then restored")
   @LoopActor
   func neverAnswered() async throws {
     let (rig, service) = try await Self.rig(
@@ -289,7 +289,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[0].links == Self.slow }
   }
 
-  @Test("Without the management socket the status limit names the missing capability, if settings are needed")
+  @Test("If settings are needed without the management socket, the status names the missing capability")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(

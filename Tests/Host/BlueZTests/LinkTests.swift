@@ -10,7 +10,7 @@ import Testing
 struct LinkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A subscriber gets every value in order; without subscription or link values are dropped")
+  @Test("A subscriber gets every notified value in order, and values without a subscription or a link are dropped")
   @LoopActor
   func notifications() async throws {
     let rig = try await Rig.ready()
@@ -42,7 +42,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("Only the last notified value can be read, also in parts")
+  @Test("A client can read only the last notified value, also in parts by offset")
   @LoopActor
   func reading() async throws {
     let rig = try await Rig.ready()
@@ -64,7 +64,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("A link is cut although its peer never wrote")
+  @Test("A link can be cut although its peer never wrote")
   @LoopActor
   func silentPeer() async throws {
     let rig = try await Rig.ready()
@@ -81,7 +81,7 @@ struct LinkTests {
     #expect(rig.fake.calls.all.count { $0.hasPrefix("Disconnect") } == 1)
   }
 
-  @Test("Disconnecting cuts the link")
+  @Test("`disconnect` cuts a client's link")
   @LoopActor
   func disconnecting() async throws {
     let rig = try await Rig.ready()
@@ -102,7 +102,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("Two applications share links, and each gets its own writes only")
+  @Test("Two applications share a link, and each gets only the writes to its own characteristics")
   @LoopActor
   func twoApplications() async throws {
     let rig = try await Rig.ready()
@@ -129,7 +129,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("Clients beyond 64 are refused")
+  @Test("The number of clients is limited to 64, and further clients are refused")
   @LoopActor
   func tooMany() async throws {
     let rig = try await Rig.ready()
@@ -146,7 +146,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("A program other than bluetoothd cannot call, read or set the objects")
+  @Test("A program other than bluetoothd cannot call, read or set the exported GATT objects")
   @LoopActor
   func strangers() async throws {
     let rig = try await Rig.ready()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Borrowed controller settings")
+@Suite("Temporary changes of controller settings")
 struct LoanTests {
   typealias Intervals = Loan<LinkIntervals>
   typealias Layers = Loan<LinkPHYs>
@@ -32,7 +32,7 @@ struct LoanTests {
 
   // MARK: Lending and giving back
 
-  @Test("No setting is read before a value is wanted and a controller exists")
+  @Test("A controller setting is not read before a value is requested and a controller exists")
   func begins() {
     for wishIsFirst in [true, false] {
       var loan = Intervals()
@@ -42,7 +42,7 @@ struct LoanTests {
     }
   }
 
-  @Test("A setting is read, written and restored to what was read")
+  @Test("A controller setting is read, written, and restored to the value that was read")
   func wholeLife() {
     var loan = Intervals()
     #expect(loan.isSettled)
@@ -61,7 +61,7 @@ struct LoanTests {
     #expect(loan.isSettled)
   }
 
-  @Test("A setting that already has the wanted value is neither written nor restored")
+  @Test("A controller setting that already has the requested value is neither written nor restored")
   func alreadyThere() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -71,7 +71,7 @@ struct LoanTests {
     #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
   }
 
-  @Test("The settings of a controller that returns are read again, and written values are not taken for original ones")
+  @Test("The settings of a returning controller are read again, and our values do not count as the original ones")
   func comesBack() {
     for isKept in [true, false] {
       var loan = Self.lent()
@@ -86,7 +86,7 @@ struct LoanTests {
     }
   }
 
-  @Test("Fields that another program has changed keep their values when the setting is written and restored")
+  @Test("Fields of a controller setting that another program changed are preserved when it is written or restored")
   func foreignChange() {
     var loan = Self.lent()
     _ = loan.handle(.controller(nil), at: .zero)
@@ -102,7 +102,7 @@ struct LoanTests {
     #expect(loan.handle(.found(changed), at: .zero) == [.write(returned, over: changed, 0)])
   }
 
-  @Test("A setting is restored while its controller is unused, and forgotten if the controller was removed")
+  @Test("A controller setting is restored while its controller is unused, and forgotten if the controller was removed")
   func withoutController() {
     for isRemoved in [true, false] {
       var loan = Self.lent()
@@ -116,7 +116,8 @@ struct LoanTests {
     }
   }
 
-  @Test("With another controller the first is restored before the second is written")
+  @Test(
+    "When another controller is used, the settings of the first are restored before those of the second are written")
   func otherController() {
     var loan = Self.lent()
     #expect(loan.handle(.controller(1), at: .zero) == [.read(0)])
@@ -127,7 +128,7 @@ struct LoanTests {
     #expect(loan.handle(.found(others), at: .zero) == [.write(wished, over: others, 1)])
   }
 
-  @Test("A new wanted value is applied to the original setting")
+  @Test("A newly requested value is applied to the controller's original setting, not to the written one")
   func otherWish() {
     var loan = Self.lent()
     #expect(loan.handle(.wish(12...12), at: .zero) == [.read(0)])
@@ -146,7 +147,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("A change during a command is handled once, after the answer to the command")
+  @Test("A change of the requested controller setting during a command is handled once, after the command's answer")
   func changesMeanwhile() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -168,7 +169,7 @@ struct LoanTests {
   // MARK: Refusals
 
   @Test(
-    "A command that fails temporarily is repeated 4 times, and then only for the next controller")
+    "A controller settings command with a temporary error is repeated 4 times, then only for the next controller")
   func passing() {
     for refusal in [Intervals.Refusal.passing("Busy"), .off("Rejected")] {
       var (loan, now) = (Intervals(), Instant.zero)
@@ -194,7 +195,7 @@ struct LoanTests {
     }
   }
 
-  @Test("A command that fails permanently is repeated only for another wanted value")
+  @Test("A controller settings command with a permanent error is repeated only for a different requested value")
   func lasting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -205,7 +206,7 @@ struct LoanTests {
     #expect(loan.problem == nil)
   }
 
-  @Test("A setting that the kernel does not have is reported and not written")
+  @Test("A controller setting that the kernel does not support is reported and not written")
   func noSetting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -214,7 +215,7 @@ struct LoanTests {
     #expect(loan.problem == LinkIntervals.unknown)
   }
 
-  @Test("A setting whose write was not answered is restored")
+  @Test("A controller setting is restored even if its write was not answered")
   func unanswered() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -225,7 +226,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("A setting whose write was refused is not restored")
+  @Test("A controller setting whose write was refused is not restored")
   func refusedWrite() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -237,7 +238,7 @@ struct LoanTests {
   }
 
   @Test(
-    "A missing or powered-off controller is not restored; one that does not answer is tried 4 times"
+    "A missing or powered-off controller's settings are not restored; one that does not answer is tried 4 times"
   )
   func failedReturn() {
     for refusal in [Intervals.Refusal.gone, .off("Rejected"), .lasting("Failed")] {
@@ -257,7 +258,7 @@ struct LoanTests {
     #expect(loan.isSettled && loan.problem == nil && loan.deadline == nil)
   }
 
-  @Test("A controller that is missing at the read is awaited without a report")
+  @Test("A controller that is missing when its setting is read is awaited without a report")
   func goneAtOnce() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -267,7 +268,7 @@ struct LoanTests {
     #expect(loan.handle(.controller(0), at: .zero) == [.read(0)])
   }
 
-  @Test("Unexpected answers change nothing")
+  @Test("An answer that was not requested changes no controller setting")
   func unasked() {
     var loan = Intervals()
     #expect(loan.handle(.found(Self.kernels), at: .zero).isEmpty)
@@ -280,7 +281,7 @@ struct LoanTests {
   // MARK: What is wished
 
   @Test(
-    "Connection intervals get the wanted values, and the supervision timeout is raised if needed",
+    "Connection intervals get the requested values, and the supervision timeout is raised if necessary",
     arguments: [
       (9, 12, 0, 42, [9, 12, 0, 42]), (9, 12, 4, 42, [9, 12, 4, 42]), (24, 40, 3, 40, [24, 40, 3, 61]),
       (24, 40, 3, 41, [24, 40, 3, 41]), (24, 3200, 0, 800, [24, 3200, 0, 1201]),
@@ -294,7 +295,7 @@ struct LoanTests {
     #expect(values == wished.map { $0 })
   }
 
-  @Test("Intervals are converted to units of 1.25 ms")
+  @Test("Connection intervals are converted to units of 1.25 ms")
   func units() {
     let table: [(Duration, UInt16)] = [
       (.microseconds(7_500), 6), (.microseconds(11_250), 9), (.milliseconds(15), 12), (.seconds(4), 3200),
@@ -309,7 +310,7 @@ struct LoanTests {
       selected: PHYs(rawValue: selected))
   }
 
-  @Test("LE 2M is added to the selected PHYs and removed again, without other changes")
+  @Test("LE 2M is added to the selected PHYs and removed again, and other PHYs are not changed")
   func twoM() {
     var loan = Layers()
     _ = loan.handle(.controller(0), at: .zero)
@@ -325,7 +326,7 @@ struct LoanTests {
     )
   }
 
-  @Test("A direction of LE 2M that was selected before stays selected")
+  @Test("A direction in which LE 2M was selected before stays selected when the setting is restored")
   func oneDirection() {
     var loan = Layers()
     _ = loan.handle(.controller(0), at: .zero)
@@ -338,7 +339,8 @@ struct LoanTests {
   }
 
   @Test(
-    "A controller with LE 2M selected or unsupported is not changed", arguments: [0x7FFF, 0x07FF] as [UInt32])
+    "A controller that has LE 2M selected already, or does not support it, is not changed",
+    arguments: [0x7FFF, 0x07FF] as [UInt32])
   func no2M(supported: UInt32) {
     var loan = Layers()
     _ = loan.handle(.controller(0), at: .zero)

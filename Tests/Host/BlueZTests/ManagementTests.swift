@@ -14,7 +14,7 @@ struct ManagementTests {
   static let data: [UInt8] = [2, 1, 2, 3, 3, 0x29, 0xAB, 23, 0x16, 0x29, 0xAB] + (0..<20)
   static let scanResponse: [UInt8] = [30, 0x16, 0x2A, 0xAB] + (0..<27)
 
-  @Test("Data and scan response are advertised unchanged, at their interval, in the highest instance")
+  @Test("Advertising data and scan response are sent unchanged, at their interval, in the highest instance")
   @LoopActor
   func exact() async throws {
     let rig = try await Rig.managed()
@@ -34,7 +34,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.instances[0]?.isEmpty != false }
   }
 
-  @Test("Two advertisements use instances counted down, and a free number is reused")
+  @Test("Two advertisements use the two highest instance numbers, and a free number is used again")
   @LoopActor
   func two() async throws {
     let rig = try await Rig.managed()
@@ -51,7 +51,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("The registration of an application is reported, and advertisements do not wait for it")
+  @Test("An application's registration is reported, and advertisements through the kernel do not wait for it")
   @LoopActor
   func servedIsTold() async throws {
     let rig = try await Rig.managed()
@@ -79,7 +79,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("New data replaces the old in one command without a gap or a new address")
+  @Test("New advertising data replaces the old data in one command, without a gap or a new address")
   @LoopActor
   func exchanged() async throws {
     let rig = try await Rig.managed()
@@ -107,7 +107,7 @@ struct ManagementTests {
   }
 
   @Test(
-    "A new scan response is set before the new data"
+    "A changed scan response is set before the changed advertising data"
   )
   @LoopActor
   func responseFirst() async throws {
@@ -135,7 +135,7 @@ struct ManagementTests {
   }
 
   @Test(
-    "A change of interval, connectability or presence of a scan response makes a new instance",
+    "A change of interval, of connectability or in the presence of a scan response makes a new instance",
     arguments: 0..<3)
   @LoopActor
   func otherParameters(change: Int) async throws {
@@ -160,7 +160,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("If the kernel refuses new data, the instance is made anew at once")
+  @Test("If the kernel refuses new advertising data, the instance is made anew at once")
   @LoopActor
   func refusedExchange() async throws {
     let rig = try await Rig.managed()
@@ -177,7 +177,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An instance number taken by bluetoothd is given up for a free one")
+  @Test("An instance number that bluetoothd takes is given up for a free one")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.managed()
@@ -198,7 +198,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
   }
 
-  @Test("An instance number added by another program is given up, and reused when removed")
+  @Test("An instance number that another program takes is given up, and used again when it is free")
   @LoopActor
   func addedByAnother() async throws {
     let rig = try await Rig.managed()
@@ -217,7 +217,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A controller with one set has one slot")
+  @Test("A controller with one advertising set has one slot")
   @LoopActor
   func oneSet() async throws {
     let kernel = FakeKernel()
@@ -235,7 +235,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An old kernel without intervals gets the advertisement in one command")
+  @Test("A kernel that cannot set intervals gets the advertisement in one older command")
   @LoopActor
   func oldKernel() async throws {
     let rig = try await Rig.managed()
@@ -249,7 +249,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("When a peer connects or leaves, the instance is enabled again")
+  @Test("When a peer connects or disconnects, the advertising instance is enabled again")
   @LoopActor
   func afterConnecting() async throws {
     let rig = try await Rig.managed()
@@ -268,7 +268,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An instance that a connection ended before its data was set is added again")
+  @Test("An instance that ended by a connection before its data was set is added again")
   @LoopActor
   func connectingMeanwhile() async throws {
     let rig = try await Rig.managed()
@@ -283,7 +283,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("After a start of bluetoothd the removed instance is added again")
+  @Test("An advertising instance that a starting bluetoothd removed is added again")
   @LoopActor
   func restart() async throws {
     let rig = try await Rig.managed()
@@ -306,7 +306,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An unanswered command is reported and repeated once")
+  @Test("A kernel command without an answer is reported and repeated once")
   @LoopActor
   func unanswered() async throws {
     let rig = try await Rig.managed()
@@ -326,7 +326,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("After power-off or removal of the adapter the advertisement is added again")
+  @Test("After power-off or removal of the adapter, the advertising instance is added again")
   @LoopActor
   func adapterReturns() async throws {
     let rig = try await Rig.managed()
@@ -348,7 +348,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("Instance numbers that bluetoothd may use are not taken, and the lack is reported")
+  @Test("Instance numbers that bluetoothd may need are not used, and the lack of free ones is reported")
   @LoopActor
   func noRoom() async throws {
     let rig = try await Rig.managed()
@@ -369,7 +369,7 @@ struct ManagementTests {
     second.cancel()
   }
 
-  @Test("A controller without free sets is reported and asked again")
+  @Test("A controller without free advertising sets is reported, and the command is repeated later")
   @LoopActor
   func noSetLeft() async throws {
     let rig = try await Rig.managed()
@@ -383,7 +383,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A kernel's error is quoted and the command repeated; a busy kernel is not reported")
+  @Test("A kernel error is quoted in the status and the command repeated; a busy kernel is not reported")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.managed()
@@ -405,7 +405,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A broken socket is reported with advice")
+  @Test("A broken management socket is reported with advice")
   @LoopActor
   func brokenSocket() async throws {
     let rig = try await Rig.managed()
@@ -418,7 +418,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("Without the management socket an old bluetoothd leaves the radio degraded, and the reason has all remedies")
+  @Test("Without the management socket an old bluetoothd makes the radio degraded, and the reason has all remedies")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(
@@ -434,7 +434,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A local name keeps its position in the advertising data")
+  @Test("A local name stays at its given position among the AD structures")
   @LoopActor
   func name() async throws {
     let rig = try await Rig.managed()

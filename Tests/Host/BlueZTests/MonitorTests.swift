@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Pattern monitors of the kernel")
+@Suite("Advertisement monitors of the kernel")
 struct MonitorTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -24,7 +24,7 @@ struct MonitorTests {
     return rig
   }
 
-  @Test("Patterns become a kernel monitor without discovery, and it is removed with them")
+  @Test("Packet patterns are added as a kernel monitor, without discovery, and the monitor is removed with them")
   @LoopActor
   func monitor() async throws {
     let rig = try await Self.listening()
@@ -39,7 +39,7 @@ struct MonitorTests {
     #expect(rig.radio.status.state == .ready)
   }
 
-  @Test("Matching packets are delivered with and without discovery, others are not")
+  @Test("Packets that match a pattern are delivered with and without discovery, and other packets are not")
   @LoopActor
   func packets() async throws {
     let rig = try await Self.listening()
@@ -59,7 +59,7 @@ struct MonitorTests {
     #expect(heard.last?.kind == .unknown && heard.last?.rssi == nil)
   }
 
-  @Test("Scan and patterns together use a discovery and a monitor")
+  @Test("A scan and packet patterns at the same time use a discovery and a monitor")
   @LoopActor
   func both() async throws {
     let rig = try await Self.listening()
@@ -72,7 +72,7 @@ struct MonitorTests {
     #expect(rig.kernel.monitors[0]?.count == 1)
   }
 
-  @Test("A monitor removed by another program is added again, and other monitors are ignored")
+  @Test("Our monitor is added again if another program removes it, and removals of other monitors are ignored")
   @LoopActor
   func removed() async throws {
     let rig = try await Self.listening()
@@ -85,7 +85,7 @@ struct MonitorTests {
     try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
   }
 
-  @Test("After a power cycle there is one monitor")
+  @Test("After power-off and power-on there is exactly one kernel monitor")
   @LoopActor
   func powerCycle() async throws {
     let rig = try await Self.listening()
@@ -97,7 +97,7 @@ struct MonitorTests {
   }
 
   @Test(
-    "A monitor that outlives a power cycle is removed before a new one is added",
+    "A kernel monitor that survived power-off is removed before a new one is added",
     arguments: [ManagementStatus.busy, .failed, .notPowered])
   @LoopActor
   func notRemoved(status: ManagementStatus) async throws {
@@ -112,7 +112,7 @@ struct MonitorTests {
     try await rig.kernel.until { rig.kernel.monitors[0]?.keys.sorted() == [2] }
   }
 
-  @Test("A monitor that the kernel refuses to remove is reported and removed later")
+  @Test("A kernel monitor whose removal is refused is reported, and removed later")
   @LoopActor
   func keptByKernel() async throws {
     let rig = try await Self.listening()
@@ -135,7 +135,7 @@ struct MonitorTests {
   }
 
   @Test(
-    "A kernel without monitors is reported with advice",
+    "A kernel that does not support monitors is reported with advice",
     arguments: [
       (ManagementStatus.unknownCommand, "Linux 5.10 or newer"), (.noResources, "systemctl restart bluetooth"),
       (.invalidParameters, "Invalid Parameters"),
@@ -154,7 +154,7 @@ struct MonitorTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A monitor confirmed after it is no longer needed is removed")
+  @Test("A kernel monitor that is confirmed after it is no longer needed is removed")
   @LoopActor
   func tooLate() async throws {
     let rig = try await Rig.managed()
@@ -172,7 +172,7 @@ struct MonitorTests {
     #expect(rig.kernel.monitors[0]?.isEmpty == true)
   }
 
-  @Test("At exit no monitor remains")
+  @Test("At exit no kernel monitor remains")
   @LoopActor
   func rest() async throws {
     let rig = try await Self.listening()
@@ -185,7 +185,7 @@ struct MonitorTests {
     #expect(isDone)
   }
 
-  @Test("At exit a busy kernel is asked again within the limit")
+  @Test("At exit the removal of a monitor is repeated within a time limit if the kernel is busy")
   @LoopActor
   func restOfBusy() async throws {
     for times in [3, 100] {

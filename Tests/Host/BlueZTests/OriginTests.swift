@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("The end that made a link")
+@Suite("Which end made a link")
 struct OriginTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -21,7 +21,7 @@ struct OriginTests {
     return link
   }
 
-  @Test("With raw HCI the kernel's link list gives the role", arguments: [true, false])
+  @Test("With raw HCI the kernel's link list shows which end made a link", arguments: [true, false])
   @LoopActor
   func list(isCentral: Bool) async throws {
     let raw = FakeRawHCI()
@@ -40,7 +40,7 @@ struct OriginTests {
     #expect(rig.driver.origin(of: LinkID(.max)) == .unknown)
   }
 
-  @Test("A peer that may use another program's service has an unknown origin")
+  @Test("For a peer that may use another program's service, it is unknown which end made the link")
   @LoopActor
   func others() async throws {
     let raw = FakeRawHCI()
@@ -70,7 +70,7 @@ struct OriginTests {
     }
   }
 
-  @Test("The management socket's events for the adapter give the role")
+  @Test("Management events for the adapter show which end made a link")
   @LoopActor
   func events() async throws {
     let rig = try await Rig.managed()
@@ -90,7 +90,7 @@ struct OriginTests {
     #expect(rig.driver.origin(of: link) == .here)
   }
 
-  @Test("A link's time is that of the `Connected` signal, however late the peer uses it")
+  @Test("A link's start time is that of the `Connected` signal, however late the peer first uses the link")
   @LoopActor
   func since() async throws {
     let rig = try await Rig.ready()

@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// Outages of the components below a kiosk, at any step of a transfer.
-@Suite("Outages of the Bluetooth stack of a kiosk", .serialized)
+@Suite("Bluetooth outages at a verifier", .serialized)
 struct OutageTests {
   enum Outage: String, CaseIterable, Sendable {
     case bluetoothd, adapter, power, bus
@@ -66,7 +66,7 @@ struct OutageTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After an outage of daemon, adapter or bus at any step, the next wallet is served",
+    "After an outage of bluetoothd, the adapter or the bus at any step, the next wallet is served",
     arguments: Outage.allCases, Seeds.usual.prefix(2))
   @LoopActor
   func anyStep(outage: Outage, seed: UInt64) async throws {

@@ -37,7 +37,7 @@ private final class Ends {
   }
 }
 
-@Suite("RFCOMM profiles with bluetoothd", .serialized)
+@Suite("RFCOMM profiles registered with bluetoothd", .serialized)
 struct ProfileTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -50,7 +50,7 @@ struct ProfileTests {
     return (ends, listening)
   }
 
-  @Test("A profile is registered with its first UUID, as a server without authentication on a free channel")
+  @Test("A profile is registered with its first UUID, as a server without authentication on a free RFCOMM channel")
   @LoopActor
   func registering() async throws {
     let rig = try await Rig.managed()
@@ -71,7 +71,7 @@ struct ProfileTests {
     try await rig.fake.until { rig.fake.profiles.isEmpty }
   }
 
-  @Test("A profile is registered again after a restart of bluetoothd")
+  @Test("An RFCOMM profile is registered again after a restart of bluetoothd")
   @LoopActor
   func restart() async throws {
     let rig = try await Rig.managed()
@@ -86,7 +86,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A peer's connection becomes a stream, which carries bytes both ways and ends with the connection")
+  @Test("A peer's RFCOMM connection becomes a stream, which carries bytes both ways and ends with the connection")
   @LoopActor
   func connection() async throws {
     let rig = try await Rig.managed()
@@ -106,7 +106,9 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A stream ends when bluetoothd requests it, and when its adapter is removed", arguments: [true, false])
+  @Test(
+    "An RFCOMM stream ends when bluetoothd requests its disconnection, or when its adapter is removed",
+    arguments: [true, false])
   @LoopActor
   func ending(byRequest: Bool) async throws {
     let rig = try await Rig.managed()
@@ -127,7 +129,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A connection of another adapter's device, and a call by another program, are refused and counted")
+  @Test("An RFCOMM connection on another adapter, or from a caller other than bluetoothd, is refused and counted")
   @LoopActor
   func refusing() async throws {
     let rig = try await Rig.managed()
@@ -149,7 +151,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A link that carries a stream does not count as made by the peer, so that it is not ended as unused")
+  @Test("A link that carries an RFCOMM stream is not cut as an unused link of the peer")
   @LoopActor
   func origin() async throws {
     let rig = try await Rig.managed()
@@ -163,7 +165,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("The adapter is connectable only while a profile is served, and the radio stays ready")
+  @Test("The adapter is connectable only while an RFCOMM profile is served, and the radio stays ready")
   @LoopActor
   func connectable() async throws {
     let rig = try await Rig.managed()
@@ -184,7 +186,7 @@ struct ProfileTests {
     #expect(!rig.driver.status.traits.isReachable)
   }
 
-  @Test("An adapter that another program made connectable stays connectable")
+  @Test("An adapter that another program made connectable stays connectable when the RFCOMM profile ends")
   @LoopActor
   func connectableBefore() async throws {
     let kernel = FakeKernel()
@@ -201,7 +203,7 @@ struct ProfileTests {
     #expect(!rig.kernel.commands.all.contains("0x7 0"))
   }
 
-  @Test("Without the management socket the reason names what is missing")
+  @Test("Without the management socket, the reason why an RFCOMM profile is not served names what is missing")
   @LoopActor
   func shortfalls() async throws {
     let rig = try await Rig.ready()
@@ -212,7 +214,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A profile that another program has registered is the reason, and is registered when that program ends")
+  @Test("An RFCOMM profile that another program has is the status reason, and is registered when that program ends")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.managed()

@@ -25,7 +25,7 @@ struct PulseTests {
     return (rig, service, try await rig.serve(service))
   }
 
-  @Test("While bluetoothd does not answer the radio waits, with one journal line, and links stay")
+  @Test("While bluetoothd does not answer, the radio waits with one journal line, and links stay up")
   @LoopActor
   func standsStill() async throws {
     let (rig, service, server) = try await Self.serving()
@@ -49,7 +49,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("The QR code is hidden while bluetoothd does not answer, and shown again unchanged")
+  @Test("The QR code is hidden while bluetoothd does not answer, and is shown unchanged afterwards")
   @LoopActor
   func kiosk() async throws {
     let rig = try await Rig(pace: Self.pace)
@@ -83,7 +83,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("A bluetoothd that sends messages is not pinged")
+  @Test("A bluetoothd that sends other messages is not pinged")
   @LoopActor
   func lively() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -114,7 +114,7 @@ struct PulseTests {
     #expect(rig.radio.status.state == .ready)
   }
 
-  @Test("An answer that arrived in time counts although it is read late")
+  @Test("An answer of bluetoothd that arrived in time counts even if it is read late")
   @LoopActor
   func late() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -130,7 +130,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("If an unresponsive bluetoothd is restarted, the radio is ready at once")
+  @Test("When an unresponsive bluetoothd is restarted, the radio becomes ready at once")
   @LoopActor
   func restarted() async throws {
     let (rig, _, server) = try await Self.serving()

@@ -35,7 +35,7 @@ struct RemoteDatabaseTests {
 
   private static let fe = (1...4).map { BluetoothUUID(short: 0xFE00 + $0).description }
 
-  @Test("Services and characteristics are in handle order, with properties, paths and MTU")
+  @Test("A peer's services and characteristics are read in handle order, with properties, object paths and MTU")
   func whole() {
     let database = Self.database([
       "service0020": Self.service(Self.fe[1]),
@@ -65,13 +65,13 @@ struct RemoteDatabaseTests {
     #expect(database.malformed == 0)
   }
 
-  @Test("Objects of another device with a similar path are ignored")
+  @Test("Objects of another device with a similar D-Bus path are ignored")
   func others() {
     let objects = ["\(Self.device.string)0/service0010": Self.service(Self.fe[0])]
     #expect(RemoteDatabase(objects, of: Self.device).services.isEmpty)
   }
 
-  @Test("If two characteristics have one ID, the first is used")
+  @Test("If a peer has two characteristics with the same UUIDs, the first is used")
   func double() {
     let database = Self.database([
       "service0010": Self.service(Self.fe[0]), "service0020": Self.service(Self.fe[0]),
@@ -82,7 +82,7 @@ struct RemoteDatabaseTests {
     #expect(database.paths.values.map(\.lastElement) == ["char0011"])
   }
 
-  @Test("Malformed objects are counted and left out")
+  @Test("A peer's malformed service objects are counted and left out")
   func malformed() {
     let database = Self.database([
       "service0010": Self.service(Self.fe[0]), "service0020": Self.service("not a UUID"),
@@ -98,7 +98,7 @@ struct RemoteDatabaseTests {
     #expect(database.mtu == nil)
   }
 
-  @Test("An excessive number of objects is read up to the limits")
+  @Test("Of an excessive number of a peer's service objects, only those within the limits are read")
   func bounded() {
     var objects: [String: DBusValue] = [:]
     for number in 0..<200 { objects["service\(1000 + number)"] = Self.service(Self.fe[0]) }
@@ -133,7 +133,7 @@ struct RemoteDatabaseTests {
     Answer(name: "org.freedesktop.DBus.Error.UnknownObject", message: "", error: .unlikely),
   ]
 
-  @Test("bluetoothd's error for a write is mapped to an ATT error", arguments: answers)
+  @Test("Each error of bluetoothd for a write is mapped to an ATT error", arguments: answers)
   func refusals(answer: Answer) {
     #expect(ATTError(answeredWith: DBusError(name: answer.name, message: answer.message)) == answer.error)
   }

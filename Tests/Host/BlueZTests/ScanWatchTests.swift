@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Timing of scan restarts")
+@Suite("When a stopped scan is restarted")
 struct ScanWatchTests {
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
@@ -15,7 +15,7 @@ struct ScanWatchTests {
     return watch
   }
 
-  @Test("Without a result or without a scan no restart is due")
+  @Test("No scan restart is due before the first scan result, or without a scan")
   func quiet() {
     var watch = ScanWatch()
     #expect(watch.deadline == nil)
@@ -28,7 +28,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == nil, "a report without a scan is not a result")
   }
 
-  @Test("Restarts are due 30 s after the last result, then after 60 s, then every 120 s")
+  @Test("A scan restart is due 30 s after the last result, then after 60 s, then every 120 s")
   func pauses() {
     var watch = Self.watch()
     watch.heard(at: Self.second(7))
@@ -44,7 +44,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == Self.second(due + 30))
   }
 
-  @Test("A scan that begins again has 30 s for its first result")
+  @Test("A scan that is started again has 30 s for its first result")
   func beginsAgain() {
     var watch = Self.watch()
     _ = watch.restart(at: Self.second(30))
@@ -56,7 +56,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == Self.second(130), "it goes on")
   }
 
-  @Test("A restart is reported once, and again after a result proved that scanning had stopped")
+  @Test("A scan restart is reported once, and again only after a result has proved that scanning had stopped")
   func reports() {
     var watch = Self.watch()
     var now = 0.0
@@ -75,7 +75,7 @@ struct ScanWatchTests {
     #expect(isReported())
   }
 
-  @Test("A postponed restart is due 5 s later")
+  @Test("A postponed scan restart is due 5 s later")
   func postponed() {
     var watch = Self.watch()
     watch.postpone(at: Self.second(30))

@@ -15,7 +15,7 @@ struct ScanningTests {
   static let uuid = service.description
   static let rest = BluetoothUUID(short: 2).description
 
-  @Test("A scan is an LE discovery of everything, and a result has all fields")
+  @Test("A scan is an LE discovery without a filter for services, and a scan result has all fields")
   @LoopActor
   func discovery() async throws {
     let rig = try await Rig.ready()
@@ -37,7 +37,7 @@ struct ScanningTests {
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
   }
 
-  @Test("Advertisement and scan response are merged and reported each time")
+  @Test("Advertising data and scan response are merged, and each change is reported")
   @LoopActor
   func twoParts() async throws {
     let rig = try await Rig.ready()
@@ -60,7 +60,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("A device that bluetoothd knows is reported when it is received again, unless it lacks the service")
+  @Test("A device already known to bluetoothd is reported when it is received, unless it lacks the service")
   @LoopActor
   func knownBefore() async throws {
     let rig = try await Rig.ready { fake in
@@ -79,7 +79,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("A device forgotten by bluetoothd is reported for the adapter in use")
+  @Test("A device that bluetoothd has forgotten is reported for the adapter in use")
   @LoopActor
   func forgotten() async throws {
     let rig = try await Rig.ready { fake in
@@ -100,7 +100,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("The filter may change during a discovery, and known advertisers are reported again")
+  @Test("The scan filter may change during a discovery, and known advertisers are then reported again")
   @LoopActor
   func widened() async throws {
     let rig = try await Rig.ready()
@@ -124,7 +124,7 @@ struct ScanningTests {
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
   }
 
-  @Test("Manufacturer data is reported and survives reports without it")
+  @Test("Manufacturer data is reported, and stays in the scan result after reports without it")
   @LoopActor
   func manufacturerData() async throws {
     let rig = try await Rig.ready()
@@ -143,7 +143,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("Packets come from the management socket for the adapter in use, while wanted")
+  @Test("Packets are read from the management socket for the adapter in use, only while a program wants them")
   @LoopActor
   func packets() async throws {
     let rig = try await Rig.managed()
@@ -188,7 +188,7 @@ struct ScanningTests {
     #expect(!blind.driver.seesPackets)
   }
 
-  @Test("A scan may be cancelled in its own handler")
+  @Test("A scan can be cancelled in its own handler")
   @LoopActor
   func endedWithin() async throws {
     let rig = try await Rig.ready()
@@ -207,7 +207,7 @@ struct ScanningTests {
     #expect(scan == nil)
   }
 
-  @Test("A scan survives a late start and outages of daemon and adapter")
+  @Test("A scan begins when bluetoothd starts late, and continues after outages of bluetoothd and the adapter")
   @LoopActor
   func kept() async throws {
     let rig = try await Rig(prepare: nil)
@@ -241,7 +241,7 @@ struct ScanningTests {
   }
 
   @Test(
-    "A refused discovery is reported and repeated after up to 2 s, later up to 30 s"
+    "A discovery that bluetoothd refuses is reported, and repeated after up to 2 s, later up to 30 s"
   )
   @LoopActor
   func refused() async throws {
@@ -265,7 +265,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("The radio is ready again when a refused discovery is no longer needed")
+  @Test("The radio returns to ready when a refused discovery is no longer needed")
   @LoopActor
   func refusedAndEnded() async throws {
     let rig = try await Rig.ready()
@@ -277,7 +277,7 @@ struct ScanningTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A discovery that was active before the start is stopped and started again")
+  @Test("A discovery that was active before the service started is stopped and started again")
   @LoopActor
   func inProgress() async throws {
     let rig = try await Rig.ready()
@@ -290,7 +290,7 @@ struct ScanningTests {
   }
 
   @Test(
-    "During another program's discovery our own is restarted at once, after 1 s, then every 2 s"
+    "While another program is scanning, our discovery is restarted at once, after 1 s, and then every 2 s"
   )
   @LoopActor
   func formerDiscovery() async throws {
@@ -315,7 +315,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("Malformed properties are counted, and the rest is reported")
+  @Test("Malformed device properties are counted, and the others are reported")
   @LoopActor
   func malformed() async throws {
     let rig = try await Rig.ready()

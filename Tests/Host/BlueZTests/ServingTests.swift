@@ -10,7 +10,7 @@ import Testing
 struct ServingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("An application is registered with services, flags and handles, without Acquire properties")
+  @Test("An application is registered with services, flags and handles, and without Acquire properties")
   @LoopActor
   func registration() async throws {
     let rig = try await Rig.ready()
@@ -31,7 +31,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("Closing or dropping a server unregisters it")
+  @Test("Closing or dropping a server unregisters its application")
   @LoopActor
   func handles() async throws {
     let rig = try await Rig.ready()
@@ -50,7 +50,7 @@ struct ServingTests {
       ])
   }
 
-  @Test("A connecting client is a link, and its MTU is reported before its writes")
+  @Test("A connecting client is reported as a link, with its MTU, before its writes")
   @LoopActor
   func writes() async throws {
     let rig = try await Rig.ready()
@@ -74,7 +74,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("The first write of a device whose connection was not signalled opens its link")
+  @Test("The first write of a device whose connection was not signalled opens a link")
   @LoopActor
   func unannounced() async throws {
     let rig = try await Rig.ready()
@@ -109,7 +109,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A device that reconnects is a new link")
+  @Test("A device that disconnects and reconnects has a new link")
   @LoopActor
   func again() async throws {
     let rig = try await Rig.ready()
@@ -132,7 +132,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A device that is paired, or was connected before the start, becomes a client with its first write")
+  @Test("A paired device, or one connected before the start, becomes a client with its first write")
   @LoopActor
   func paired() async throws {
     let rig = try await Rig.ready {
@@ -153,7 +153,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("Each error of the service becomes a BlueZ error")
+  @Test("Each ATT error of the service is sent to bluetoothd as the matching BlueZ error")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -175,7 +175,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("An invalid write is refused before the service")
+  @Test("A malformed write of bluetoothd is refused and does not reach the service")
   @LoopActor
   func impossibleWrites() async throws {
     let rig = try await Rig.ready()
@@ -203,7 +203,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("200 writes of two clients arrive in each client's order and are answered")
+  @Test("200 writes of two clients arrive in the order of each client, and all are answered")
   @LoopActor
   func order() async throws {
     let rig = try await Rig.ready()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Merging reports of an advertiser")
+@Suite("Merging of reports about an advertiser")
 struct SightingsTests {
   private typealias Data = AdvertisingData.ServiceData
 
@@ -48,12 +48,14 @@ struct SightingsTests {
       report: data((0xAB29, [3]), (0xAB2A, [4])), together: data((1, [1]), (2, [2]), (0xAB29, [3]), (0xAB2A, [4]))),
   ]
 
-  @Test("Service data absent from a report stays, unless the advertisement changed", arguments: merges)
+  @Test(
+    "Service data missing from a scan report stays in the scan result, unless the advertisement changed",
+    arguments: merges)
   func together(merge: Merge) {
     #expect(Sightings.together(merge.known, merge.report) == merge.together)
   }
 
-  @Test("The first 512 bytes and 16 entries of excessive service data are stored")
+  @Test("Of too much service data in a scan report, at most 512 bytes and 16 entries are stored")
   func bounded() {
     let much = (0..<100).map { Data(service: BluetoothUUID(short: UInt16($0)), bytes: [0]) }
     #expect(Sightings.together([], much).count == 16)
@@ -62,7 +64,7 @@ struct SightingsTests {
     #expect(Sightings.together(Array(large.prefix(2)), Array(large.suffix(2))).count == 2)
   }
 
-  @Test("Fields absent from a report keep their values")
+  @Test("Other fields missing from a scan report keep their values in the scan result")
   func kept() {
     var sightings = Sightings()
     let device = Self.device()
@@ -74,7 +76,7 @@ struct SightingsTests {
     #expect(more.rssi == -70)
   }
 
-  @Test("An advertiser not received for 30 s is forgotten")
+  @Test("An advertiser that was not received for 30 s is forgotten")
   func age() {
     var sightings = Sightings()
     let device = Self.device()
@@ -86,7 +88,7 @@ struct SightingsTests {
     #expect(again.serviceData == Self.data((2, [2])))
   }
 
-  @Test("Beyond the limit the advertiser not received for longest is forgotten")
+  @Test("If there are too many advertisers, the one that was received least recently is forgotten")
   func crowd() {
     var sightings = Sightings()
     for number in 0..<1000 {
@@ -157,7 +159,8 @@ struct SightingsTests {
       report: .init(serviceData: []), malformed: 1),
   ]
 
-  @Test("A report is read from changed properties; malformed ones are counted", arguments: reports)
+  @Test(
+    "A scan report is read from the changed properties of a device, and malformed ones are counted", arguments: reports)
   func report(heard: Heard) {
     var malformed: UInt64 = 0
     #expect(DeviceReport(heard.properties, malformed: &malformed) == heard.report)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("The window of signals to bluetoothd")
+@Suite("Flow control of signals to bluetoothd")
 struct SignalWindowTests {
   private static func full() -> SignalWindow {
     var window = SignalWindow()
@@ -11,7 +11,7 @@ struct SignalWindowTests {
     return window
   }
 
-  @Test("At most 16 signals are sent until bluetoothd has answered")
+  @Test("At most 16 D-Bus signals are sent before bluetoothd has answered a ping")
   func limit() {
     var window = Self.full()
     #expect(window.unhandled == 16)
@@ -22,7 +22,7 @@ struct SignalWindowTests {
     #expect(window.ask() == false)
   }
 
-  @Test("Signals sent after a ping are not covered by its answer")
+  @Test("An answer of bluetoothd does not confirm signals that were sent after its ping")
   func late() {
     var window = SignalWindow()
     window.send()
@@ -36,7 +36,7 @@ struct SignalWindowTests {
     #expect(window.unhandled == 0)
   }
 
-  @Test("Links that were refused a signal are notified once in order, except those that have ended")
+  @Test("Links whose value was refused are notified of capacity once and in order, except those that ended")
   func waiting() {
     var window = Self.full()
     window.refuse([LinkID(2), LinkID(1)])
@@ -49,7 +49,7 @@ struct SignalWindowTests {
     #expect(window.answered() == [])
   }
 
-  @Test("An unanswered ping frees no signal, and is repeated")
+  @Test("A ping without an answer frees no capacity for signals, and is repeated")
   func silent() {
     var window = Self.full()
     #expect(window.ask() == true)

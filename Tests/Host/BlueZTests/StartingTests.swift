@@ -6,11 +6,11 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("A bluetoothd that died is started again")
+@Suite("Start of a bluetoothd that has exited")
 struct StartingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A start is requested after 5 s, then at growing intervals up to 300 s, until it runs")
+  @Test("A start of bluetoothd is requested after 5 s, then at growing intervals up to 300 s, until it runs")
   @LoopActor
   func backoff() {
     let clock = HandClock()
@@ -38,7 +38,7 @@ struct StartingTests {
     #expect(asked == 9)
   }
 
-  @Test("The bus starts a dead bluetoothd, unless the configuration forbids it")
+  @Test("The bus starts a bluetoothd that has exited, unless the configuration forbids it")
   @LoopActor
   func activation() async throws {
     let rig = try await Rig.ready()
@@ -61,7 +61,7 @@ struct StartingTests {
   }
 
   @Test(
-    "Invented addresses do not exclude later peers, nor evict connected or paired ones")
+    "Many devices with random addresses do not exclude later peers or evict connected or paired ones")
   @LoopActor
   func manyAddresses() async throws {
     let rig = try await Rig.ready()

@@ -13,7 +13,7 @@ import Testing
 struct StatusTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("With a powered adapter the radio is ready")
+  @Test("The radio is ready if an adapter is powered")
   @LoopActor
   func ready() async throws {
     let rig = try await Rig()
@@ -23,7 +23,7 @@ struct StatusTests {
     #expect(rig.radio.status == status)
   }
 
-  @Test("Without bluetoothd the radio waits, and is ready when it starts")
+  @Test("Without bluetoothd the radio is waiting, and it becomes ready when bluetoothd starts")
   @LoopActor
   func noDaemon() async throws {
     let rig = try await Rig(prepare: nil)
@@ -36,7 +36,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "systemctl start bluetooth")
   }
 
-  @Test("Without an adapter the radio waits, and is ready when one appears")
+  @Test("Without an adapter the radio is waiting, and it becomes ready when an adapter appears")
   @LoopActor
   func noAdapter() async throws {
     let rig = try await Rig(prepare: { _ in })
@@ -48,7 +48,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "There is no Bluetooth adapter")
   }
 
-  @Test("A powered-off adapter is named with the command to switch it on")
+  @Test("A powered-off adapter is named in the status, with the command that powers it on")
   @LoopActor
   func switchedOff() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(isPowered: false) })
@@ -60,7 +60,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "switched off")
   }
 
-  @Test("A configured adapter is awaited although another one is present")
+  @Test("If a configured adapter is absent, the radio waits for it although another adapter is present")
   @LoopActor
   func namedAdapter() async throws {
     let rig = try await Rig(adapter: "hci1")
@@ -70,7 +70,7 @@ struct StatusTests {
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }
 
-  @Test("An adapter may be configured by its address")
+  @Test("The adapter can be configured by its address")
   @LoopActor
   func addressedAdapter() async throws {
     let rig = try await Rig(
@@ -83,7 +83,7 @@ struct StatusTests {
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }
 
-  @Test("The first usable adapter stays in use although a better one appears")
+  @Test("The first usable adapter stays in use when an adapter with a lower number is powered on")
   @LoopActor
   func severalAdapters() async throws {
     let rig = try await Rig(prepare: {
@@ -100,7 +100,7 @@ struct StatusTests {
     _ = try await rig.statuses.first { $0.adapters.first == "hci0" && $0.state == .ready }
   }
 
-  @Test("An adapter without the peripheral role is not usable")
+  @Test("An adapter that does not support the peripheral role is not used")
   @LoopActor
   func unfit() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(roles: ["central"]) })
@@ -108,7 +108,7 @@ struct StatusTests {
     try await rig.reach(.degraded, "The adapter hci0 can neither advertise nor serve")
   }
 
-  @Test("An adapter whose interfaces appear one by one is reported as incomplete only after 3 s")
+  @Test("An adapter whose D-Bus interfaces appear one after another is reported as incomplete only after 3 s")
   @LoopActor
   func bitByBit() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(isComplete: false) })
@@ -129,7 +129,7 @@ struct StatusTests {
     try await rig.reach(.degraded, "can neither advertise nor serve")
   }
 
-  @Test("A bluetoothd that does not list its objects is asked again at growing intervals")
+  @Test("If bluetoothd does not list its objects, the request is repeated at growing intervals")
   @LoopActor
   func silent() async throws {
     let rig = try await Rig(prepare: {
@@ -150,7 +150,7 @@ struct StatusTests {
   }
 
   @Test(
-    "Limits of bluetoothd's version are reported, except those that the management socket removes",
+    "Limits of an old bluetoothd version are in the radio status, except those that the management socket removes",
     arguments: [("5.66", 5, 3), ("5.69", 4, 2), ("5.75", 3, 2), ("5.80", 1, 1), ("5.82", 0, 0), ("", 0, 0)])
   @LoopActor
   func limits(text: String, withoutSocket: Int, withSocket: Int) async throws {
@@ -164,7 +164,7 @@ struct StatusTests {
     }
   }
 
-  @Test("Limits of raw HCI on an unrepaired kernel are reported if raw HCI is open")
+  @Test("The limits of raw HCI on a kernel without the fix of packet counts are reported only if raw HCI is used")
   @LoopActor
   func repair() async throws {
     let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
@@ -217,7 +217,7 @@ struct StatusTests {
     server.close()
   }
 
-  @Test("Signals of programs other than the owner of org.bluez are ignored")
+  @Test("Signals of a program that does not own org.bluez are ignored")
   @LoopActor
   func impostor() async throws {
     let rig = try await Rig.ready()

@@ -8,7 +8,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Restarts of a stopped scan")
+@Suite("Restarts of a scan without results")
 struct StoppedScanTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -44,7 +44,7 @@ struct StoppedScanTests {
   private static func entries(_ rig: Rig) -> [LogRecord] { rig.entries.all.filter { $0.id == .scanRestarted } }
 
   @Test(
-    "After 30 s without a report the discovery is restarted, counted and logged")
+    "After 30 s without a scan result the discovery is restarted, counted and logged")
   @LoopActor
   func found() async throws {
     let rig = try await Rig.ready()
@@ -66,7 +66,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("If no device advertises any more, the scan is restarted at growing intervals and logged once")
+  @Test("If devices no longer advertise, the scan is restarted at growing intervals and logged once")
   @LoopActor
   func nobodyLeft() async throws {
     let rig = try await Rig.ready()
@@ -99,7 +99,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("Reports that no service wanted also count as results")
+  @Test("Scan results that no service requested also show that the scan works")
   @LoopActor
   func others() async throws {
     let rig = try await Rig.ready()
@@ -141,7 +141,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("During another program's discovery the second restart ends it through the management socket")
+  @Test("While another program is scanning, the second restart stops discovery through the management socket")
   @LoopActor
   func beside() async throws {
     let rig = try await Rig.managed()
@@ -171,7 +171,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("A pattern monitor is removed and added again at a restart")
+  @Test("At a scan restart the kernel's advertisement monitor is removed and added again")
   @LoopActor
   func patterns() async throws {
     let rig = try await Rig.managed()
@@ -190,7 +190,7 @@ struct StoppedScanTests {
     #expect(rig.radio.counters.scanRestarts == 1 && Self.entries(rig).count == 1)
   }
 
-  @Test("A report of another controller is not a result")
+  @Test("A report of another controller does not count as a scan result")
   @LoopActor
   func otherController() async throws {
     let rig = try await Rig.managed()

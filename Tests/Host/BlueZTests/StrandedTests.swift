@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Facts: bluez.md section 12.
-@Suite("Clients whose socket bluetoothd closed with another's")
+@Suite("Clients with an orphaned subscription")
 struct StrandedTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -40,7 +40,8 @@ struct StrandedTests {
     two.rig.radio.told.all.count { $0 == .used(two.server.number, two.links[0], .unsubscribed(Self.hear)) }
   }
 
-  @Test("A value goes by signal; if it is short and others would overhear it, by raw HCI")
+  @Test(
+    "A value for orphaned subscribers is sent as a signal, or by raw HCI if it is short and others would overhear it")
   @LoopActor
   func subscribers() async throws {
     let two = try await stranded(.subscribers)
@@ -56,7 +57,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("A value with exact reach goes by raw HCI")
+  @Test("An exact value for an orphaned subscription is sent by raw HCI")
   @LoopActor
   func exact() async throws {
     let two = try await stranded(.exact)
@@ -74,7 +75,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("After a new subscription the client has a socket again, reported once")
+  @Test("A client that subscribes again is no longer orphaned, and this is reported once")
   @LoopActor
   func again() async throws {
     let two = try await stranded(.subscribers)
@@ -90,7 +91,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("An unsubscription beside another client is reported 1 s later, and the waiting sender gets capacity")
+  @Test("An unsubscription while another client is connected is reported 1 s later, and a waiting sender gets capacity")
   @LoopActor
   func unwanted() async throws {
     let two = try await Two(Self.version, .subscribers)

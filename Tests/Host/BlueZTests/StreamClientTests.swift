@@ -58,7 +58,7 @@ private let profile = StreamProfile(
     BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE), BluetoothUUID(short: 0x1102),
   ])
 
-@Suite("RFCOMM streams that this machine opens", .serialized)
+@Suite("Outgoing RFCOMM streams", .serialized)
 struct StreamClientTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -113,7 +113,8 @@ struct StreamClientTests {
     }.value
   }
 
-  @Test("A stream is opened on the channel of the first UUID that the peer serves, and carries bytes both ways")
+  @Test(
+    "An outgoing stream uses the RFCOMM channel of the first UUID that the peer serves, and carries bytes both ways")
   @LoopActor
   func opening() async throws {
     let classic = FakeClassic()
@@ -144,7 +145,7 @@ struct StreamClientTests {
     withExtendedLifetime(attempt) {}
   }
 
-  @Test("A peer without the profile, one with a malformed answer and one that leaves are different failures")
+  @Test("A peer without the profile, one with a malformed SDP answer, and one that disconnects give different errors")
   @LoopActor
   func failures() async throws {
     let classic = FakeClassic()
@@ -176,7 +177,7 @@ struct StreamClientTests {
     withExtendedLifetime(attempt) {}
   }
 
-  @Test("A peer that does not answer ends the attempt after 10 s, and a dropped attempt closes its connection")
+  @Test("A stream attempt ends after 10 s if the peer does not answer, and a dropped attempt closes its connection")
   @LoopActor
   func timeLimit() async throws {
     let classic = FakeClassic()
@@ -200,7 +201,7 @@ struct StreamClientTests {
     withExtendedLifetime(attempt) {}
   }
 
-  @Test("A stream that the peer refuses for security is requested twice, and not a third time", arguments: [1, 2])
+  @Test("A stream that the peer refuses for security is requested twice in all", arguments: [1, 2])
   @LoopActor
   func security(refusals: Int) async throws {
     let classic = FakeClassic()
@@ -220,7 +221,7 @@ struct StreamClientTests {
     withExtendedLifetime(attempt) {}
   }
 
-  @Test("On a kernel that stops, no connection is made, and the radio states the reason")
+  @Test("On a kernel that would crash, no BR/EDR connection is made, and the radio status states the reason")
   @LoopActor
   func faultyKernel() async throws {
     let classic = FakeClassic()

@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Streams of writes through sockets")
+@Suite("Unconfirmed writes through bluetoothd's sockets")
 struct StreamTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -42,7 +42,7 @@ struct StreamTests {
     var channels = 3
   }
 
-  @Test("A changed bluetoothd configuration applies from its next start")
+  @Test("A changed configuration of bluetoothd applies from its next start")
   @LoopActor
   func configured() async throws {
     let file = File()
@@ -64,7 +64,7 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [1] }.type == "socket")
   }
 
-  @Test("The first two writes are requests, and then a socket is acquired")
+  @Test("The first two writes are sent as requests, and then a write socket is acquired")
   @LoopActor
   func firstTwo() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -84,7 +84,7 @@ struct StreamTests {
     #expect(peer.writes.all.map(\.type) == ["request", "request", "socket", "socket"])
   }
 
-  @Test("If the characteristic takes no requests, all writes use the socket")
+  @Test("If the characteristic does not take write requests, all writes use the socket")
   @LoopActor
   func noRequests() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -100,7 +100,7 @@ struct StreamTests {
     #expect(peer.writes.all.map(\.type) == ["socket", "socket"])
   }
 
-  @Test("All writes use one socket in order, and each is confirmed")
+  @Test("All writes to a characteristic use one socket in order, and each is confirmed")
   @LoopActor
   func socket() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -119,7 +119,7 @@ struct StreamTests {
   }
 
   @Test(
-    "A full socket confirms no write until bluetoothd has read some, and loses none")
+    "A full write socket confirms no further write until bluetoothd reads from it, and loses none")
   @LoopActor
   func full() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -142,7 +142,7 @@ struct StreamTests {
     while visitor.events.all.count(where: { $0 == written }) < 60 { _ = try await visitor.events.next() }
   }
 
-  @Test("`streamNow` keeps the order with queued writes and causes no events")
+  @Test("`streamNow` sends after writes that are queued, and causes no events")
   @LoopActor
   func atOnce() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -177,7 +177,7 @@ struct StreamTests {
     #expect(!take([0]), "there is no socket any more")
   }
 
-  @Test("A full socket refuses `streamNow` until it has capacity")
+  @Test("`streamNow` is refused while the write socket is full")
   @LoopActor
   func fullAtOnce() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -206,7 +206,7 @@ struct StreamTests {
     #expect(peer.writes.all.compactMap(\.value.first) == Array(0...taken + 2))
   }
 
-  @Test("With a long backlog a socket holds eight times as much")
+  @Test("With a long backlog a write socket holds eight times as much")
   @LoopActor
   func backlog() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -233,7 +233,7 @@ struct StreamTests {
     #expect(try await room(before: .long, after: .short) == short)
   }
 
-  @Test("If bluetoothd gives no socket, writes are commands by calls")
+  @Test("If bluetoothd does not give a write socket, writes are sent as WriteValue calls of type command")
   @LoopActor
   func refused() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -248,7 +248,7 @@ struct StreamTests {
     #expect(rig.fake.calls.all.count { $0.hasPrefix("AcquireWrite") } == 1)
   }
 
-  @Test("After bluetoothd closes the socket, writes go by calls")
+  @Test("After bluetoothd closes the write socket, writes are sent as WriteValue calls")
   @LoopActor
   func ended() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -263,7 +263,7 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [2] }.type == "command")
   }
 
-  @Test("After bluetoothd closes a full socket, waiting writes go by calls")
+  @Test("After bluetoothd closes a full write socket, the waiting writes are sent as WriteValue calls")
   @LoopActor
   func endedFull() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -284,7 +284,7 @@ struct StreamTests {
   }
 
   @Test(
-    "With several EATT channels at both ends writes are requests, otherwise a stream",
+    "If both ends have several EATT channels, writes are sent as requests, otherwise through the socket",
     arguments: [
       (5, 66, 3, true, "request"), (5, 66, 3, false, "socket"), (5, 66, 1, true, "socket"), (5, 82, 1, true, "socket"),
     ])
@@ -309,7 +309,7 @@ struct StreamTests {
   }
 
   @Test(
-    "Own writes are limited to 509 bytes if either bluetoothd loses longer ones",
+    "Outgoing writes are limited to 509 bytes if the bluetoothd of either end loses longer ones",
     arguments: [(5, 66, 1, false, 509), (5, 69, 1, false, 512), (5, 82, 1, true, 509), (5, 82, 1, false, 512)])
   @LoopActor
   func lengths(major: Int, minor: Int, channels: Int, takesChannels: Bool, limit: Int) async throws {
@@ -319,7 +319,7 @@ struct StreamTests {
     #expect(visitor.link?.writeLimit == limit)
   }
 
-  @Test("A socket ends with its link, and the next link has a new one")
+  @Test("A write socket ends with its link, and the next link gets a new socket")
   @LoopActor
   func again() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -344,7 +344,7 @@ struct StreamTests {
 @Suite("Reading bluetoothd's configuration file")
 struct DaemonConfigurationTests {
   @Test(
-    "Channels and Privacy are read in their sections only",
+    "The settings Channels and Privacy of bluetoothd are read only in their own sections",
     arguments: [
       ("", nil, false), ("[GATT]\nChannels=1", 1, false), ("[GATT]\n# Channels = 5\n  Channels = 3 \n", 3, false),
       ("[General]\nChannels=1\nPrivacy = device", nil, true),

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Facts: bluez.md section 14.
-@Suite("Client configurations of subscribers")
+@Suite("Client characteristic configurations of subscribers")
 struct SubscriptionTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -81,7 +81,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "On 5.66 a client that changed to indications and unsubscribed gets values by raw HCI")
+    "With BlueZ 5.66 a client that changed to indications and unsubscribed gets values by raw HCI")
   @LoopActor
   func unsubscribedAfterChange() async throws {
     let bench = try await Bench(Self.old)
@@ -92,7 +92,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["r1"])
   }
 
-  @Test("On 5.66 a client that wants indications gets them, whatever earlier clients left")
+  @Test("With BlueZ 5.66 a client that enables indications gets them, whatever earlier clients configured")
   @LoopActor
   func indicatedAfterLeak() async throws {
     let bench = try await Bench(Self.old)
@@ -108,7 +108,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["i0", "n1", "i3", "r2"])
   }
 
-  @Test("On 5.66 a client gets indications although others are connected, unless those subscribe too")
+  @Test("With BlueZ 5.66 a client gets indications while others are connected, unless those subscribe too")
   @LoopActor
   func indicatedBesideOthers() async throws {
     let bench = try await Bench(Self.old, clients: 2)
@@ -129,7 +129,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["i1", "i5", "r3"] && bench.heard(1) == ["r2", "r4"])
   }
 
-  @Test("On 5.66 a client that unsubscribes while a value is sent gets it once")
+  @Test("With BlueZ 5.66 a client that unsubscribes while a value is sent gets this value once")
   @LoopActor
   func unsubscribesMeanwhile() async throws {
     let bench = try await Bench(Self.old)
@@ -146,7 +146,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["r1", "r2"])
   }
 
-  @Test("On 5.82 a client that unsubscribes before AcquireNotify is answered gets values by raw HCI")
+  @Test("With BlueZ 5.82 a client that unsubscribes before AcquireNotify is answered gets values by raw HCI")
   @LoopActor
   func forgottenSocket() async throws {
     let bench = try await Bench(Self.new)
@@ -163,7 +163,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["n2", "r1"])
   }
 
-  @Test("On 5.82 a client that subscribes again before AcquireNotify is answered gets values")
+  @Test("With BlueZ 5.82 a client that subscribes again before AcquireNotify is answered gets values")
   @LoopActor
   func twoCallsAtOnce() async throws {
     let bench = try await Bench(Self.new, .subscribers)
@@ -176,7 +176,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "On 5.82 a subscription that ends before AcquireNotify is answered is reported as ended after 1 s",
+    "With BlueZ 5.82 a subscription that ends before AcquireNotify is answered is reported as ended after 1 s",
     arguments: [true, false])
   @LoopActor
   func forgottenSubscription(isExact: Bool) async throws {
@@ -202,7 +202,7 @@ struct SubscriptionTests {
     #expect(bench.heard().contains("n2"))
   }
 
-  @Test("On 5.82 a value left in the socket of an unsubscribed client is sent by raw HCI")
+  @Test("With BlueZ 5.82 a value left in the socket of an unsubscribed client is sent by raw HCI")
   @LoopActor
   func unread() async throws {
     let bench = try await Bench(Self.new)
@@ -223,7 +223,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "After 200 random writes a client gets each value once, in the last configured form",
+    "After 200 random CCCD writes a client gets each value once, in the form that it last configured",
     arguments: [old, new])
   @LoopActor
   func any(version: BlueZVersion) async throws {

@@ -44,7 +44,7 @@ struct UnsubscribedTests {
     try await rig.settle()
   }
 
-  @Test("A value goes to the client's link with bluetoothd's handle, cut to the MTU")
+  @Test("A raw HCI value is sent on the client's link with bluetoothd's handle, truncated to the MTU")
   @LoopActor
   func unsubscribed() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -70,7 +70,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A single client that subscribed gets the value through bluetoothd only")
+  @Test("An only client that has subscribed gets the value through bluetoothd and not by raw HCI")
   @LoopActor
   func subscribed() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -90,7 +90,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("While two clients are connected, values for the first client are sent over its own link only")
+  @Test("With two connected clients, exact values for the first are sent by raw HCI on its link only")
   @LoopActor
   func two() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -137,7 +137,7 @@ struct UnsubscribedTests {
   }
 
   @Test(
-    "A client that pairs is still the one that subscribes",
+    "A client that pairs is still recognised as the subscriber",
     arguments: [true, false])
   @LoopActor
   func paired(isKnown: Bool) async throws {
@@ -159,7 +159,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A client that pairs while values wait is notified when there is capacity")
+  @Test("If a client pairs while values for it wait, the service is notified when there is capacity")
   @LoopActor
   func pairedWhileWaiting() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -194,7 +194,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Values for all subscribers, and values without exact reach, never use raw HCI")
+  @Test("Values for all subscribers, and values that are not exact, are never sent by raw HCI")
   @LoopActor
   func neverRaw() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -215,7 +215,7 @@ struct UnsubscribedTests {
   }
 
   @Test(
-    "A short value without exact reach goes by raw HCI if the kernel is repaired",
+    "A short value that is not exact is sent by raw HCI if the kernel has the fix",
     arguments: [true, false])
   @LoopActor
   func short(isRepaired: Bool) async throws {
@@ -261,7 +261,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("If it is unclear which client subscribed, a value goes to its client by raw HCI")
+  @Test("If it is unknown which client subscribed, an exact value is sent to its client by raw HCI")
   @LoopActor
   func uncertain() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -288,7 +288,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Without a kernel link a value goes to the subscribers, and without subscribers nowhere")
+  @Test("A value for a client without a kernel link is sent to the subscribers, and to nobody if there are none")
   @LoopActor
   func noLink() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -324,7 +324,7 @@ struct UnsubscribedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("Two missing capabilities give two journal entries of readable length")
+  @Test("If two capabilities are missing, each has a journal entry of readable length")
   @LoopActor
   func bothShut() async throws {
     let doors = KernelDoors(management: .shut("CAP_NET_ADMIN is missing"), raw: .shut("CAP_NET_RAW is missing"))
@@ -344,7 +344,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A kernel's refusal is quoted, and raw HCI used again after an adapter restart")
+  @Test("An error of the kernel for raw HCI is quoted, and raw HCI is used again after an adapter restart")
   @LoopActor
   func denied() async throws {
     let time = VirtualTime()

@@ -32,7 +32,7 @@ struct UntoldTests {
     try await rig.settle()
   }
 
-  @Test("A link works until its end is signalled, also if services were known before Connect returned")
+  @Test("A link whose start was not signalled works until its end is signalled, even if Connect returns late")
   @LoopActor
   func works() async throws {
     let (rig, peer, visitor) = try await Self.connected()
@@ -52,7 +52,7 @@ struct UntoldTests {
     #expect(rig.radio.links.isEmpty)
   }
 
-  @Test("Two connections over one link both end with it, and either may end alone")
+  @Test("Two connections that share a link end when the link ends, and each can end alone")
   @LoopActor
   func twoConnections() async throws {
     let (rig, peer, first) = try await Self.connected()
@@ -73,7 +73,7 @@ struct UntoldTests {
     #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
   }
 
-  @Test("A peer whose end is not signalled is removed when bluetoothd reports it gone")
+  @Test("A peer whose end is not signalled is removed when bluetoothd reports that it is disconnected")
   @LoopActor
   func untoldEnd() async throws {
     let (rig, peer, visitor) = try await Self.connected(isRead: false)
@@ -111,7 +111,7 @@ struct UntoldTests {
   }
 
   @Test(
-    "A peer's link is reported once its services are known, and advertisements are renewed"
+    "An unsignalled link is reported when the peer's services are known, and advertisements are renewed"
   )
   @LoopActor
   func incoming() async throws {

@@ -13,7 +13,7 @@ import Verifier
 struct VerifierTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A subscribing wallet sends its credential and gets the acceptance")
+  @Test("A wallet that subscribes sends its credential to a verifier on BlueZ and gets the acceptance")
   @LoopActor
   func credential() async throws {
     let rig = try await Rig.ready()
@@ -39,7 +39,7 @@ struct VerifierTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty && rig.fake.applications.isEmpty }
   }
 
-  @Test("Two dialects are advertised together, and each wallet uses its own")
+  @Test("A verifier on BlueZ advertises two dialects at once, and each wallet uses its own")
   @LoopActor
   func twoDialects() async throws {
     let rig = try await Rig.managed()
@@ -71,7 +71,7 @@ struct VerifierTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("If bluetoothd dies during a transfer, it fails, and the next wallet is served")
+  @Test("If bluetoothd exits during a transfer, the transfer fails, and the next wallet is served")
   @LoopActor
   func daemonDies() async throws {
     let rig = try await Rig.ready()
@@ -97,7 +97,7 @@ struct VerifierTests {
     verifier.stop()
   }
 
-  @Test("A second application with a write a second for 10 min loses no link and disturbs no transfer")
+  @Test("A second application with one write a second for 10 min loses no link and does not disturb transfers")
   @LoopActor
   func secondApplication() async throws {
     let rig = try await Rig.ready()

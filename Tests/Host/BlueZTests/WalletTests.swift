@@ -95,7 +95,7 @@ struct WalletTests {
     }
   }
 
-  @Test("A credential goes to the kiosk in chunks that fit the MTU, and the verdict returns")
+  @Test("A wallet on BlueZ sends its credential in chunks that fit the MTU, and gets the verdict")
   @LoopActor
   func credential() async throws {
     let pair = try await Pair()
@@ -119,7 +119,7 @@ struct WalletTests {
     #expect(next.state == .accepted)
   }
 
-  @Test("A restart of bluetoothd during the scan only delays the transfer")
+  @Test("A restart of bluetoothd during the wallet's scan only delays the transfer")
   @LoopActor
   func restartWhileScanning() async throws {
     let pair = try await Pair()
@@ -155,7 +155,9 @@ struct WalletTests {
     // While connecting there is no write to refuse, and a refused chunk is only missing, because it is not a request.
     .filter { $0.1 != .writeRefused || $0.0.write != nil && $0.0 != .submitResponse }
 
-  @Test("After any fault at any step the transfer ends with a sentence, and the next succeeds", arguments: allFaults)
+  @Test(
+    "After a fault at any step the wallet's transfer ends with an error sentence, and the next succeeds",
+    arguments: allFaults)
   @LoopActor
   func faults(step: Step, fault: Fault) async throws {
     let pair = try await Pair()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Write sockets for clients")
+@Suite("Write sockets offered to clients")
 struct WriteOfferTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -71,7 +71,7 @@ struct WriteOfferTests {
     if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
   }
 
-  @Test("Clients that write simultaneously are not confused")
+  @Test("Writes of clients that write at the same time are assigned to the right clients")
   @LoopActor
   func together() async throws {
     let (rig, service, server) = try await Self.served()
@@ -87,7 +87,7 @@ struct WriteOfferTests {
     }
   }
 
-  @Test("After their first writes each client has a socket of its own")
+  @Test("After its first write each client has its own write socket")
   @LoopActor
   func sockets() async throws {
     let (rig, service, server) = try await Self.served()
@@ -112,7 +112,7 @@ struct WriteOfferTests {
     }
   }
 
-  @Test("Writes shortly after those of several others wait one connection interval, and none is lost")
+  @Test("A write shortly after writes of several clients waits one connection interval, and none is lost")
   @LoopActor
   func gathered() async throws {
     let (rig, service, server) = try await Self.served()
@@ -132,7 +132,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 4)
   }
 
-  @Test("A client that connects later is recognised by its first write, and sockets of others stay")
+  @Test("A client that connects later is recognised by its first write, and the sockets of others stay open")
   @LoopActor
   func later() async throws {
     let (rig, service, server) = try await Self.served()
@@ -156,7 +156,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "A phone's burst is complete beside a streaming client, whose socket stays"
+    "A burst of writes of one client is complete while another client streams through its socket"
   )
   @LoopActor
   func burst() async throws {
@@ -188,7 +188,7 @@ struct WriteOfferTests {
     #expect(Self.written(service, on: third.1) == [[1], [2], [3], [4]])
   }
 
-  @Test("A client may announce its stream after it has written")
+  @Test("A client may announce a stream after it has already written")
   @LoopActor
   func saidLater() async throws {
     let (rig, service, server) = try await Self.served()
@@ -205,7 +205,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 1)
   }
 
-  @Test("A client with a socket does not delay the socket of another client")
+  @Test("A client with a write socket does not delay the socket of another client")
   @LoopActor
   func early() async throws {
     let (rig, service, server) = try await Self.served()
@@ -222,7 +222,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("A peer that never writes delays sockets of others for 30 s at most")
+  @Test("A connected peer that never writes delays the sockets of others for at most 30 s")
   @LoopActor
   func silent() async throws {
     let (rig, service, server) = try await Self.served()
@@ -242,7 +242,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("Peers that were connected or paired before the start delay sockets for 30 s at most")
+  @Test("Peers that were connected or paired before the start delay sockets for at most 30 s")
   @LoopActor
   func strangers() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82)) { fake in
@@ -270,7 +270,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("After a restart of bluetoothd no socket is offered before a client has written")
+  @Test("After a restart of bluetoothd no write socket is offered before a client has written")
   @LoopActor
   func restart() async throws {
     let (rig, service, server) = try await Self.served()
@@ -290,7 +290,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 0)
   }
 
-  @Test("A value too long for a write is refused and counted, and others arrive")
+  @Test("A write that is too long is refused and counted, and other writes arrive")
   @LoopActor
   func tooLong() async throws {
     let (rig, service, server) = try await Self.served()
@@ -306,7 +306,7 @@ struct WriteOfferTests {
     #expect(rig.radio.counters.refusedWrites == 1)
   }
 
-  @Test("Values in a socket arrive after the client has gone")
+  @Test("Values in a write socket are delivered even if the client has disconnected")
   @LoopActor
   func lastWords() async throws {
     let (rig, service, server) = try await Self.served()
@@ -320,7 +320,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "Values in a socket arrive before the link's end, even if Connected=false comes first"
+    "Values in a write socket are delivered before the link's end, even if Connected=false arrives first"
   )
   @LoopActor
   func lastWordsUnread() async throws {
@@ -337,7 +337,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "Values in a replaced socket arrive before those of the new one")
+    "Values in a replaced write socket are delivered before those of the new socket")
   @LoopActor
   func replaced() async throws {
     let (rig, service, server) = try await Self.served()
@@ -353,7 +353,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "A service that may refuse writes gets no sockets, nor does any service before bluetoothd 5.76",
+    "No write socket is offered for a service that may refuse writes, or by a bluetoothd before 5.76",
     arguments: [(66, true), (82, false)])
   @LoopActor
   func noWriters(minor: Int, takesAllWrites: Bool) async throws {

@@ -21,7 +21,7 @@ struct WriteWindowTests {
     return window
   }
 
-  @Test("Eight commands are pending at a time, and each answer frees one")
+  @Test("Up to eight write commands are pending on a link, and each answer allows one more")
   func commands() {
     var window = Self.window((0..<20).map(Self.command))
     var out: [UInt64] = []
@@ -32,7 +32,7 @@ struct WriteWindowTests {
     #expect(window.next() == nil)
   }
 
-  @Test("A request waits for all earlier commands, and later operations wait for it")
+  @Test("A write request waits for all earlier commands, and later operations wait for it")
   func request() {
     var window = Self.window([Self.command(0), Self.command(1), Self.request, Self.command(2), .discover])
     let (first, second) = (window.next(), window.next())
@@ -48,7 +48,7 @@ struct WriteWindowTests {
     #expect(window.next() == nil)
   }
 
-  @Test("Answers out of order are reported in the order of the writes")
+  @Test("Answers to writes that arrive out of order are reported in the order of the writes")
   func order() {
     var window = Self.window((0..<3).map(Self.command))
     let numbers = (0..<3).compactMap { _ in window.next()?.number }
@@ -60,7 +60,7 @@ struct WriteWindowTests {
     #expect(window.finish(numbers[0], Self.written) == [])
   }
 
-  @Test("At most 1,024 operations wait, and none after `removeAll`")
+  @Test("At most 1,024 operations wait on a link, and none after `removeAll`")
   func bounded() {
     var window = Self.window((0..<WriteWindow.waitingLimit).map(Self.command))
     let isTooMuch = !window.add(Self.request)

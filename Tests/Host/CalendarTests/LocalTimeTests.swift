@@ -13,14 +13,14 @@ struct LocalTimeTests {
     body()
   }
 
-  @Test("A change of the time zone at run time is followed")
+  @Test("Local times follow a change of the system's time zone while the program runs")
   func change() {
     Self.inZone("UTC0") { #expect(LocalTime.text(Self.noon) == "2026-08-21 12:00:00") }
     Self.inZone("IST-5:30") { #expect(LocalTime.text(Self.noon) == "2026-08-21 17:30:00") }
     Self.inZone("EST5") { #expect(LocalTime.clock(Self.noon) == "07:00:00") }
   }
 
-  @Test("Times before 1970 and years beyond `tm` are written without a crash")
+  @Test("Local times before 1970, and with years beyond `struct tm`, are formatted without a crash")
   func extremes() {
     Self.inZone("UTC0") {
       #expect(LocalTime.parts(-1).map { LocalTime.clock($0) } == "23:59:59")

@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(
-    "bash completes the words that fit the position",
+    "bash completion offers the words that fit the position on the command line",
     arguments: [
       ("earshot st", ["status"]),
       ("earshot --json verifier st", ["start", "stop"]),
@@ -51,7 +51,7 @@ import Testing
     #expect(try Self.bash(words) == expected)
   }
 
-  @Test("Each shell's file names every verb and option", arguments: Shell.allCases)
+  @Test("The completion file of each shell names every verb and option", arguments: Shell.allCases)
   func complete(shell: Shell) {
     let file = example.completion(for: shell)
     for (path, command, _) in example.places {
@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test("A quoted text is read unchanged by a shell")
+  @Test("A text that is quoted for a shell is read unchanged by this shell")
   func quoting() {
     #expect(Shell.bash.quoted("it's $HOME") == "'it'\\''s $HOME'")
     #expect(Shell.zsh.quoted("") == "''")

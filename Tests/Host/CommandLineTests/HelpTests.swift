@@ -4,7 +4,7 @@ import Testing
 @testable import CommandLine
 
 @Suite struct HelpTests {
-  @Test("Help fits 80 columns")
+  @Test("The help text fits 80 columns")
   func width() {
     for (path, command, options) in example.places {
       let lines = command.help(path: path, options: options).split(separator: "\n")
@@ -12,7 +12,7 @@ import Testing
     }
   }
 
-  @Test("The program's help names its verbs and options")
+  @Test("The help of the program names its verbs and options")
   func program() throws {
     #expect(
       try example.parse(["--help"]).help == """
@@ -37,7 +37,7 @@ import Testing
         """)
   }
 
-  @Test("A verb's help names its arguments, its own options, and those of the program")
+  @Test("The help of a verb names its arguments, its own options, and the options of the program")
   func verb() throws {
     #expect(
       try example.parse(["verifier", "start", "-h"]).help == """
@@ -61,7 +61,7 @@ import Testing
       try example.parse(["present", "-h"]).help.hasPrefix("Usage: earshot present [OPTION...] URI [CREDENTIAL...]\n"))
   }
 
-  @Test("A heading that is too long for its column has a line of its own")
+  @Test("In the help text a term that is too long for its column is on a line of its own")
   func longHeading() {
     let command = Command("x", "X.", options: [Option("an-option-with-a-long-name", value: .text("VALUE"), "Does it.")])
     let lines = command.help(path: ["x"], options: command.options).split(separator: "\n").suffix(2)

@@ -10,7 +10,7 @@ struct JSONReaderTests {
   }
 
   @Test(
-    "A read value is written unchanged",
+    "A JSON value that was read is written unchanged",
     arguments: [
       "null", "true", "false", "0", "-0", "12", "1.50", "-1e10", "1E-7", "123456789012345678901234567890", "\"\"", "[]",
       "{}",
@@ -21,13 +21,13 @@ struct JSONReaderTests {
     #expect(JSONWriter.write(value) == text)
   }
 
-  @Test("Escapes are decoded, surrogate pairs too")
+  @Test("The JSON reader decodes escapes, including surrogate pairs")
   func escapes() {
     #expect(Self.read(#""\u0041\/\b\f\ud83d\ude00""#) == .success(.string("A/\u{8}\u{C}😀")))
   }
 
   @Test(
-    "Malformed JSON is refused",
+    "The JSON reader refuses malformed JSON",
     arguments: [
       "", " ", "nul", "nulL", "01", "+1", ".5", "1.", "1e", "-", "NaN", "Infinity", "'a'", "\"a", "\"\n\"", #""\x41""#,
       #""\u12g4""#,
@@ -39,13 +39,13 @@ struct JSONReaderTests {
     guard case .failure(.malformed) = Self.read(text) else { return #expect(Bool(false), "\(text)") }
   }
 
-  @Test("Two members with equal names are refused, in any spelling")
+  @Test("A JSON object with two members of the same name is refused, even if the names are escaped differently")
   func duplicates() {
     #expect(Self.read(#"{"a":1,"b":2,"\u0061":3}"#) == .failure(.duplicate))
     #expect(Self.read(#"[{"a":1},{"a":1}]"#) != .failure(.duplicate))
   }
 
-  @Test("128 levels are read, 200,000 are refused, as are bytes that are not UTF-8")
+  @Test("The JSON reader accepts 128 levels, and refuses 200,000 levels and bytes that are not UTF-8")
   func limits() {
     func nested(_ depth: Int) -> String { String(repeating: "[", count: depth) + String(repeating: "]", count: depth) }
     guard case .success = Self.read(nested(128)) else { return #expect(Bool(false), "128 levels") }
@@ -54,7 +54,7 @@ struct JSONReaderTests {
     #expect(throws: JSONReader.Problem.notUTF8) { try JSONReader.read([0x22, 0xC0, 0x80, 0x22]) }
   }
 
-  @Test("Noncharacters are written as escapes")
+  @Test("The JSON writer writes Unicode noncharacters as escapes")
   func noncharacters() {
     let text = #""\ufffe\ufdd0\ud83f\udfff""#
     guard case .success(let value) = Self.read(text) else { return #expect(Bool(false), "they are not read") }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct JSONTests {
   @Test(
-    "Values are written as RFC 8259 specifies",
+    "The JSON writer writes values as RFC 8259 specifies",
     arguments: [
       (nil, "null"), (true, "true"), (false, "false"), (0, "0"), (-7, "-7"), (.int(.min), "-9223372036854775808"),
       (.unsigned(.max), "18446744073709551615"),
@@ -18,7 +18,7 @@ import Testing
   }
 
   @Test(
-    "Strings are escaped, restored by a reader, and free of terminal controls",
+    "Strings in JSON are escaped, contain no terminal control characters, and are restored by a reader",
     arguments: [
       ("a\"b\\c/", #""a\"b\\c/""#), ("\n\r\t\u{8}\0", #""\n\r\t\u0008\u0000""#), ("\u{1B}[31m", #""\u001b[31m""#),
       ("\u{202E}\u{2028}\u{9B}", #""\u202e\u2028\u009b""#), ("\u{E0041}", #""\udb40\udc41""#), ("é中😀", "\"é中😀\""),
@@ -30,7 +30,7 @@ import Testing
     #expect(read as? String == text)
   }
 
-  @Test("The style `pretty` writes one member a line")
+  @Test("With the style `pretty` the JSON writer puts each member on a line of its own")
   func pretty() {
     let value: JSONValue = ["name": "Kiosk", "dialects": ["0.5", "0.4"], "none": [], "radio": ["ready": true]]
     #expect(

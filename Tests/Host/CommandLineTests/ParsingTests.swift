@@ -7,7 +7,7 @@ import Testing
   private static func words(_ line: String) -> [String] { line.split(separator: " ").map(String.init) }
 
   @Test(
-    "Options are parsed in every spelling and in any order",
+    "Command-line options are parsed in every spelling and in any order",
     arguments: [
       ("", "status | |"),
       ("--json", "status | json= |"),
@@ -36,7 +36,7 @@ import Testing
   }
 
   @Test(
-    "A usage error names the word, a suggestion and the help",
+    "A usage error names the wrong word, a suggestion and the help command",
     arguments: [
       ("stauts", "There is no command stauts. Did you mean status?", "earshot"),
       ("kiosk", "There is no command kiosk.", "earshot"),
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test("`--help` is accepted at every level, whatever is missing")
+  @Test("`--help` is accepted at every level, even if arguments are missing")
   func help() throws {
     for (path, command, options) in example.places {
       for flag in ["--help", "-h"] {
@@ -79,7 +79,7 @@ import Testing
     #expect(try example.parse(["--help", "verifier", "start"]).path == ["verifier", "start"])
   }
 
-  @Test("Values are returned with their types, and absent ones are nil")
+  @Test("Option values are returned with their types, and absent options as nil")
   func accessors() throws {
     let parsed = try example.parse(["verifier", "start", "-j", "--count=3", "-t", "1.25", "-t", "2", "Kiosk"])
     #expect(parsed.flag("json") && !parsed.flag("help"))
@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test(
-    "A time in seconds may have a fraction",
+    "An option value in seconds may have a decimal fraction",
     arguments: [
       ("0", .zero), ("2", .seconds(2)), ("0.5", .milliseconds(500)), ("1.000000001", .seconds(1) + .nanoseconds(1)),
       ("1000000", .seconds(1_000_000)), ("1000001", nil), ("1.0000000001", nil), ("-1", nil), ("", nil), (".5", nil),
@@ -101,18 +101,18 @@ import Testing
     #expect(ValueShape.seconds(text) == expected)
   }
 
-  @Test("Exit codes equal the documented ones")
+  @Test("The exit codes of the tool equal the documented ones")
   func exitCodes() {
     #expect(ExitCode.allCases.map(\.rawValue) == [0, 1, 2, 3, 4, 5, 6, 7, 8])
     #expect(ExitCode.ok.rawValue == 0 && ExitCode.usage.rawValue == 2 && ExitCode.timeout.rawValue == 5)
   }
 
-  @Test("Swift's CommandLine is accessible beside the module of that name")
+  @Test("Swift's type CommandLine can be used in a file that imports the module of that name")
   func name() {
     #expect(!CommandLine.arguments.isEmpty)
   }
 
-  @Test("An option of the default verb selects that verb, and one of another verb does not")
+  @Test("An option of the default verb selects this verb, and an option of another verb does not")
   func optionOfDefaultVerb() throws {
     let list = Command("list", "Lists.", options: [Option("history", short: "H", "Older ones.")])
     let show = Command("show", "Shows.", options: [Option("all", "All.")])

@@ -26,14 +26,14 @@ import Testing
     }
   }
 
-  @Test("Without files the defaults apply without complaints")
+  @Test("Without configuration files the defaults apply, and nothing is reported")
   func nothing() throws {
     let loaded = Samples.defaults.load(from: try Tree().files)
     #expect(loaded.configuration.isSame(as: Samples.defaults))
     #expect(loaded.complaints == [] && loaded.files == [])
   }
 
-  @Test("The main file is first, drop-ins follow by name, and /etc overrides /run and /usr/lib")
+  @Test("The main file is read first, then drop-ins by name, and /etc overrides /run and /usr/lib")
   func order() throws {
     let tree = try Tree()
     try tree.write("usr/e.conf", "[Shop]\nName=vendor\n")
@@ -55,7 +55,7 @@ import Testing
     #expect(loaded.complaints == [])
   }
 
-  @Test("A key set repeatedly in a file is reported with its lines and the value in force")
+  @Test("A configuration key that is set repeatedly in a file is reported with its lines and the value in force")
   func repeated() throws {
     let tree = try Tree()
     let text =
@@ -76,7 +76,7 @@ import Testing
     #expect(loaded.configuration[Samples.Shop.self].kept == 5)
   }
 
-  @Test("A link to /dev/null masks a vendor's drop-in")
+  @Test("A symbolic link to /dev/null masks a drop-in of the vendor")
   func masking() throws {
     let tree = try Tree()
     try tree.write("usr/e.conf.d/50.conf", "[Shop]\nName=vendor\n")
@@ -89,7 +89,7 @@ import Testing
   }
 
   @Test(
-    "A file that is too large, a pipe, a directory or missing is reported and not waited for")
+    "A configuration file that is too large, missing, a pipe or a directory is reported without waiting")
   func unreadable() throws {
     let tree = try Tree()
     let limit = TextFile.limit
@@ -114,7 +114,7 @@ import Testing
       ])
   }
 
-  @Test("A single file is read without the drop-ins beside it")
+  @Test("A single configuration file is read without the drop-ins beside it")
   func only() throws {
     let tree = try Tree()
     try tree.write("etc/e.conf", "[Shop]\nName=main\n")

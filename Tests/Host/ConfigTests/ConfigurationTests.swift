@@ -6,7 +6,7 @@ import Testing
   private typealias Shop = Samples.Shop
   private typealias Sign = Samples.Sign
 
-  @Test("Each key is set in its section, and an empty value sets the default")
+  @Test("A configuration key is set only in its own section, and an empty value sets its default")
   func keys() {
     let text = """
       [Shop]
@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(
-    "At a reload an unusable value, or an unreadable file, keeps the values in force"
+    "After a reload with an unusable value or an unreadable file, the values in force stay"
   )
   func again() {
     let inForce = Samples.read("[Shop]\nKept=3\nName=door\n").configuration
@@ -54,7 +54,7 @@ import Testing
     #expect(first.complaints.count == 2)
   }
 
-  @Test("A section absent from the configuration has its defaults")
+  @Test("A section that the configuration does not contain has its defaults")
   func missing() {
     var shop = Configuration(of: "a shop", [Shop.self])
     #expect(shop[Sign.self].colour == .red)
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(
-    "An unusable line is reported with its file and line and the value in force",
+    "An unusable configuration line is reported with file, line and the value in force",
     arguments: [
       (
         "[Shop]\nName=a name too long",
@@ -106,7 +106,7 @@ import Testing
     #expect(Samples.read(text).complaints == [expected])
   }
 
-  @Test("Quotation marks around a value are removed for every type")
+  @Test("Quotation marks around a configuration value are removed for every type")
   func quoted() {
     let (read, complaints) = Samples.read(
       "[Shop]\nName=\"Gate 1\"\nKept='3'\nFruits=\"fig apple\"\n[Sign]\nSocket=\"\"\n")
@@ -115,7 +115,7 @@ import Testing
     #expect(shop.name == "Gate 1" && shop.kept == 3 && shop.fruits == [.fig, .apple])
   }
 
-  @Test("A reload reports a key as in force only if it needs no restart")
+  @Test("After a reload a changed key is reported as in force only if it needs no restart")
   func report() {
     func report(_ text: String) -> String {
       SettingChange.report(Samples.defaults.changes(to: Samples.read(text).configuration))
@@ -127,12 +127,12 @@ import Testing
       report("[Shop]\nName=door\nKept=3\n") == "In force now: Shop.Kept. Needs a restart: Shop.Name.")
   }
 
-  @Test("Sections and keys that begin with X- are ignored")
+  @Test("Configuration sections and keys that begin with X- are ignored")
   func foreign() {
     #expect(Samples.read("[X-Shop]\nk=v\n[Sign]\nX-Note=v\n").complaints == [])
   }
 
-  @Test("A reload applies what it can and names what needs a restart")
+  @Test("A reload applies the keys that can change at run time, and names those that need a restart")
   func reload() {
     let old = Samples.defaults
     let new = Samples.read("[Shop]\nName=door\nKept=3\n[Sign]\nSocket=/run/sign\n").configuration
@@ -149,7 +149,7 @@ import Testing
     #expect(old.keepingRestartSettings(of: new)[Sign.self].socket == "/run/sign")
   }
 
-  @Test("The default file shows the defaults and is valid with every key enabled")
+  @Test("The default configuration file shows the defaults, and stays valid with every key enabled")
   func defaultFile() {
     let text = Samples.read("[Shop]\nName=door\n").configuration.defaultFile
     #expect(text == Samples.defaults.defaultFile)

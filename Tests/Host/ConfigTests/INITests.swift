@@ -9,7 +9,7 @@ import Testing
   }
 
   @Test(
-    "Files are read with systemd's rules",
+    "Configuration files are parsed by systemd's rules",
     arguments: [
       ("", []),
       ("[A]\nk=v\n", ["A.k=v@2"]),
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "An unusable line is reported with its number, and the rest is read",
+    "An unusable configuration line is reported with its number, and the other lines are used",
     arguments: [
       ("k=v\n[A]\nl=w", "f:1: This setting precedes the first [Section] and is ignored.", ["A.l=w@3"]),
       ("[A]\nword\nl=w", "f:2: A setting is written Key=Value; this line is ignored.", ["A.l=w@3"]),
@@ -52,14 +52,14 @@ import Testing
   }
 
   @Test(
-    "A value with an unmatched opening quotation mark is flagged and kept unchanged",
+    "A configuration value with an unmatched quotation mark at its start is reported and used unchanged",
     arguments: ["\"", "\"a", "\"a\" b", "\"a\" \"b\""])
   func unclosed(value: String) {
     let entries = INI(Array("[A]\nk=\(value)\nl=\"w\"".utf8), file: "f").entries
     #expect(entries.map(\.value) == [value, "w"] && entries.map(\.isUnclosed) == [true, false])
   }
 
-  @Test("Bytes that are not UTF-8 invalidate only their line")
+  @Test("Bytes that are not UTF-8 invalidate only their own line of a configuration file")
   func notText() {
     let ini = INI(Array("[A]\nk=".utf8) + [0xFF, 0xFE, 0x0A] + Array("l=w".utf8), file: "f")
     #expect(ini.complaints.map(\.line) == [2])
@@ -68,7 +68,7 @@ import Testing
     #expect(early.complaints.map(\.line) == [1, 2])
   }
 
-  @Test("No combination of up to 5 special characters traps")
+  @Test("No combination of up to 5 special characters crashes the configuration parser")
   func allShortFiles() {
     let alphabet: [UInt8] = [0x0A, 0x20, 0x23, 0x3D, 0x5B, 0x5C, 0x5D, 0x61, 0xC3]
     var count = 0

@@ -15,7 +15,7 @@ import Testing
     }
   }
 
-  @Test("Booleans accept systemd's words")
+  @Test("A boolean setting accepts systemd's words for true and false")
   func bool() {
     check(
       .bool,
@@ -26,7 +26,7 @@ import Testing
     #expect(ValueKind.bool.show(true) == "yes" && ValueKind.bool.show(false) == "no")
   }
 
-  @Test("A number is an integer in its range")
+  @Test("A number setting accepts only integers in its range")
   func number() {
     check(
       .number(1...16),
@@ -37,7 +37,7 @@ import Testing
     #expect(ValueKind.number(1...16).form == "a number from 1 to 16")
   }
 
-  @Test("A size uses powers of 1024 and is in its range")
+  @Test("A size setting accepts suffixes for powers of 1024, and only sizes in its range")
   func size() {
     check(
       .size(1024...(64 << 20)),
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test("A list of words is separated by blanks or commas, and the last word for a key applies")
+  @Test("A list setting is separated by white space or commas, and for a repeated key the last word applies")
   func ownWords() {
     let kind = ValueKind<[Int]>.words(
       "one or more numbers", upTo: 3, key: { $0 % 10 }, show: { "\($0)" }, parse: { Int($0) })
@@ -67,7 +67,7 @@ import Testing
     #expect(kind.form == "one or more numbers")
   }
 
-  @Test("A time span has units, may be a sum, and is in its range")
+  @Test("A time span setting has units, may be a sum, and must be in its range")
   func duration() {
     check(
       .duration(.milliseconds(40) ... .seconds(7_200)),
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test("One or two times in ascending order are multiples of the step; a word may replace them")
+  @Test("A setting of one or two times needs ascending multiples of its step, or one of its words")
   func steps() {
     let kind = ValueKind.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250))
     check(
@@ -130,14 +130,14 @@ import Testing
       ])
   }
 
-  @Test("A path is absolute, and a socket path fits its address")
+  @Test("A path setting must be absolute, and a socket path must fit a socket address")
   func path() {
     let long = "/" + String(repeating: "x", count: 106)
     check(.path(isSocket: true), [("/run/air", "/run/air"), ("air", nil), (long, long), (long + "x", nil)])
     check(.path(), [(long + "x", long + "x")])
   }
 
-  @Test("A choice is one of its words, a list one or more, each once")
+  @Test("A choice setting is one of its words, and a list of choices contains each word at most once")
   func words() {
     check(ValueKind<Fruit>.choice, [("pear", .pear), ("Pear", nil), ("plum", nil), ("pear fig", nil)])
     check(

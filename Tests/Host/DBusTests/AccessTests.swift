@@ -6,7 +6,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Access control of callers")
+@Suite("D-Bus access control")
 struct AccessTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -21,7 +21,7 @@ struct AccessTests {
     return table
   }
 
-  @Test("A caller that is not allowed gets `Denied`, and may still introspect")
+  @Test("A caller without access gets the error `Denied`, but may introspect")
   @LoopActor
   func denied() async throws {
     let table = try await table { $0.uid != getuid() }
@@ -33,7 +33,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("A viewer may call a method for viewers and read items for viewers, and nothing of the group")
+  @Test("A viewer may call methods and read items for viewers, but none for the group")
   @LoopActor
   func viewer() async throws {
     let table = try await Table(configuration: "<policy context=\"default\"><allow user=\"*\"/></policy>")
@@ -68,7 +68,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("A program that is no viewer may not call a method for viewers")
+  @Test("A caller that is not a viewer may not call a method for viewers")
   @LoopActor
   func noViewer() async throws {
     let table = try await table { _ in false }
@@ -81,7 +81,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("A call's file owner is the caller's user")
+  @Test("Files read for a method call are charged to the caller's user")
   @LoopActor
   func owner() async throws {
     let table = try await table { $0.uid == getuid() }
@@ -103,7 +103,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("Calls of one caller stay in order while its user is looked up")
+  @Test("Calls of one caller stay in order while the bus is asked for the caller's user")
   @LoopActor
   func order() async throws {
     let table = try await table { $0.uid == getuid() }
@@ -140,7 +140,7 @@ struct AccessTests {
     return answer.isGiven
   }
 
-  @Test("Calls of a caller that is being looked up wait up to the limit; one more is refused and counted")
+  @Test("While a caller's user is looked up, a limited number of its calls wait; a further call is refused and counted")
   @LoopActor
   func waitingCalls() async throws {
     var limits = BusLimits()
@@ -153,7 +153,7 @@ struct AccessTests {
     #expect(try !arrive(":1.9001", at: table), "another caller is held up by the first")
   }
 
-  @Test("Callers are looked up at a time up to the limit; one more is refused and counted")
+  @Test("User look-ups run for a limited number of callers at a time, and a call beyond it is refused and counted")
   @LoopActor
   func waitingCallers() async throws {
     var limits = BusLimits()
@@ -171,7 +171,9 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("A foreign user is distinguished from our own", .enabled(if: getuid() == 0, "only root can be two users"))
+  @Test(
+    "A caller with another user ID is distinguished from the service's own user",
+    .enabled(if: getuid() == 0, "only root can be two users"))
   @LoopActor
   func twoUsers() async throws {
     let table = try await table { $0.uid == 0 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Properties, objects and signals for the group")
+@Suite("Properties, objects and signals for the service's group only")
 struct AudienceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -91,14 +91,14 @@ struct AudienceTests {
     }
   }
 
-  @Test("Properties and interfaces are readable for the group only by default")
+  @Test("Properties and interfaces are readable only for the group unless they are declared for others")
   @LoopActor
   func defaults() {
     #expect(Property("P", "u", get: { .uint32(1) }).audience == .group)
     #expect(Interface("a.A").audience == .group)
   }
 
-  @Test("A program of the group reads everything", arguments: [true, false])
+  @Test("A caller in the group can read everything", arguments: [true, false])
   @LoopActor
   func group(hasRule: Bool) async throws {
     let house = try await House(isOfGroup: true)
@@ -120,7 +120,7 @@ struct AudienceTests {
     #expect(try await house.introspect("/org/example/hidden/peer1").contains("a.Peer"))
   }
 
-  @Test("A stranger is refused a group property with `AccessDenied`, which is counted")
+  @Test("A caller outside the group gets `AccessDenied` for a group property, and the refusal is counted")
   @LoopActor
   func get() async throws {
     let house = try await House(isOfGroup: false)
@@ -139,7 +139,7 @@ struct AudienceTests {
     #expect(house.table.refusals == [Tally("DeniedCalls", 4), Tally("RefusedCalls", 0)])
   }
 
-  @Test("A caller unknown to the bus is a stranger")
+  @Test("A caller that the bus does not know is treated as outside the group")
   @LoopActor
   func unknownCaller() async throws {
     let house = try await House(isOfGroup: true)
@@ -156,7 +156,7 @@ struct AudienceTests {
     #expect(house.table.refusals == [Tally("DeniedCalls", 1), Tally("RefusedCalls", 0)])
   }
 
-  @Test("Listings for a stranger leave out the group's properties, interfaces and objects")
+  @Test("Listings for a caller outside the group leave out the group's properties, interfaces and objects")
   @LoopActor
   func lists() async throws {
     let house = try await House(isOfGroup: false)
@@ -177,7 +177,7 @@ struct AudienceTests {
     #expect(try await !house.introspect("/org/example/mixed").contains("a.Hidden"))
   }
 
-  @Test("For a stranger an object or interface of the group does not exist")
+  @Test("For a caller outside the group, an object or interface of the group does not exist")
   @LoopActor
   func indistinguishable() async throws {
     let house = try await House(isOfGroup: false)
@@ -216,7 +216,7 @@ struct AudienceTests {
     #expect(hidden.contains { $0.contains("has no interface a.Hidden") })
   }
 
-  @Test("No broadcast signal reveals an object or property of the group")
+  @Test("No broadcast signal contains an object or property of the group")
   @LoopActor
   func signals() async throws {
     let house = try await House(isOfGroup: true)
@@ -263,7 +263,7 @@ struct AudienceTests {
     #expect(!"\(heard.all)".contains(Self.secret) && !"\(heard.all)".contains("hidden"))
   }
 
-  @Test("A unicast signal of an object that only the group may see reaches only its destination")
+  @Test("A unicast signal of an object for the group reaches only its destination")
   @LoopActor
   func addressed() async throws {
     let house = try await House(isOfGroup: true)
@@ -290,7 +290,7 @@ struct AudienceTests {
     #expect(try await overheard.next().member == "End")
   }
 
-  @Test("A program of another user sees public data only", .enabled(if: getuid() == 0, "only root can be two users"))
+  @Test("A program of another user reads only public data", .enabled(if: getuid() == 0, "only root can be two users"))
   @LoopActor
   func twoUsers() async throws {
     let house = try await House(isOfGroup: true)
@@ -317,7 +317,7 @@ struct AudienceTests {
     #expect(try await house.introspect("/org/example/hidden/peer1").contains("a.Peer"))
   }
 
-  @Test("An object manager lists objects below its path only")
+  @Test("A D-Bus object manager lists only objects below its own path")
   @LoopActor
   func children() async throws {
     let house = try await House(isOfGroup: true)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Characters of D-Bus strings")
+@Suite("Characters that D-Bus strings cannot contain")
 struct BusTextTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct BusTextTests {
     String(String.UnicodeScalarView(["a", scalar, "b"]))
   }
 
-  @Test("U+0000 and the 66 noncharacters are found and named, and no adjacent code point")
+  @Test("U+0000 and the 66 noncharacters are found and named, and neighbouring code points are not")
   func found() {
     #expect(Self.noncharacters.count == 66 && Self.noncharacters.allSatisfy(\.properties.isNoncharacterCodePoint))
     for scalar in Self.noncharacters + ["\0"] {
@@ -48,7 +48,7 @@ struct BusTextTests {
     }
   }
 
-  @Test("In answers, properties, signals and errors such characters become U+FFFD")
+  @Test("Forbidden characters in answers, properties, signals and errors are replaced by U+FFFD")
   @LoopActor
   func gate() async throws {
     let table = try await Table()

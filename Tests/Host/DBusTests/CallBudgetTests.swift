@@ -5,14 +5,14 @@ import Testing
 
 @testable import DBus
 
-@Suite("Call budgets of programs")
+@Suite("Budgets for the calls of each program")
 struct CallBudgetTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
   @Test(
-    "Each program has a budget of 5 s of call costs, which refills with time")
+    "Each calling program has a budget for calls that cost 5 s, which refills with time")
   func points() {
     let budget = Purse(perSecond: 10)
     for _ in 0..<50 { #expect(budget.take(1, of: ":1.1", at: Self.at(0))) }
@@ -26,7 +26,7 @@ struct CallBudgetTests {
   }
 
   @Test(
-    "Costs that are charged later count for their program only and are paid off within 5 s")
+    "Costs that are charged after a call count only for its program, and are paid off within 5 s")
   func charged() {
     let budget = Purse(perSecond: 10)
     #expect(budget.take(1, of: ":1.1", at: Self.at(0)))
@@ -37,7 +37,7 @@ struct CallBudgetTests {
     #expect(!budget.take(1, of: ":1.1", at: Self.at(0)) && budget.take(50, of: ":1.1", at: Self.at(5000)))
   }
 
-  @Test("Programs beyond the table share one budget, or reuse idle entries")
+  @Test("Programs that do not fit in the table share one budget, or reuse entries of idle programs")
   func table() {
     let budget = Purse(perSecond: 10)
     for number in 0..<CallBudget.capacity { #expect(budget.take(50, of: ":1.\(number)", at: Self.at(0))) }
@@ -47,7 +47,7 @@ struct CallBudgetTests {
   }
 
   @Test(
-    "A program over budget is refused and counted; others and bluetoothd are served"
+    "Calls of a program over its budget are refused and counted, and those of others and bluetoothd are served"
   )
   @LoopActor
   func throttled() async throws {
@@ -107,7 +107,7 @@ struct CallBudgetTests {
     for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
   }
 
-  @Test("After each long call the loop runs its other work")
+  @Test("After each long call the event loop runs its other work")
   @LoopActor
   func turns() async throws {
     let bus = try PrivateBus()
@@ -152,7 +152,7 @@ struct CallBudgetTests {
     #expect(lines.filter { $0 == "call" }.count == 20 && (1...2).contains(together))
   }
 
-  @Test("A call without reply to a property getter is not executed; other calls are")
+  @Test("A call for a property that wants no reply is not executed; a method call without reply is")
   @LoopActor
   func unwanted() async throws {
     let table = try await Table()

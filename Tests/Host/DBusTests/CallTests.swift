@@ -9,7 +9,7 @@ import Testing
 struct CallTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Calls of unknown objects, interfaces, methods and properties get the D-Bus errors")
+  @Test("Calls of unknown objects, interfaces, methods and properties get the standard D-Bus errors")
   @LoopActor
   func unknown() async throws {
     let table = try await Table()
@@ -32,7 +32,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Arguments of wrong types are refused before the handler with a sentence")
+  @Test("Arguments of wrong types are refused with a sentence before the method handler runs")
   @LoopActor
   func wrongArguments() async throws {
     let table = try await Table()
@@ -63,7 +63,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A method may answer after later calls")
+  @Test("A method may answer a call after it has answered later calls")
   @LoopActor
   func laterReply() async throws {
     let table = try await Table()
@@ -90,7 +90,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A call dropped without an answer gets an error, on any thread")
+  @Test("A method call that is dropped without an answer gets an error, on any thread")
   @LoopActor
   func dropped() async throws {
     let table = try await Table()
@@ -107,7 +107,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("An unanswered call fails with `Timeout`, and a late answer is ignored")
+  @Test("A D-Bus call without an answer fails with `Timeout`, and a late answer is ignored")
   @LoopActor
   func timeout() async throws {
     let table = try await Table()
@@ -128,7 +128,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Calls to a vanished callee fail at once")
+  @Test("A pending D-Bus call fails at once if the called program disconnects")
   @LoopActor
   func calleeVanishes() async throws {
     let table = try await Table()
@@ -146,7 +146,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Calls of one client are handled and answered in order")
+  @Test("Calls of one program are handled and answered in order")
   @LoopActor
   func order() async throws {
     let table = try await Table()
@@ -182,7 +182,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Beyond its limit of pending calls a connection refuses calls")
+  @Test("A connection with too many pending calls refuses further calls")
   @LoopActor
   func pendingLimit() async throws {
     let table = try await Table()
@@ -203,7 +203,7 @@ struct CallTests {
     client.close()
   }
 
-  @Test("A caller's credentials come from the bus, and an unknown caller is an error")
+  @Test("A caller's credentials are read from the bus, and an unknown caller is an error")
   @LoopActor
   func credentials() async throws {
     let table = try await Table()
@@ -228,7 +228,7 @@ struct CallTests {
     watch.cancel()
   }
 
-  @Test("A caller that wants no reply gets none")
+  @Test("A call that is flagged as wanting no reply gets no reply")
   @LoopActor
   func noReply() async throws {
     let table = try await Table()
@@ -282,7 +282,7 @@ struct CallTests {
     }
   }
 
-  @Test("A text given for one call counts as taken once the bus has it, at 1 byte and at 8 MiB")
+  @Test("A credential text in a reply counts as delivered when the bus has read it, for 1 byte and for 8 MiB")
   @LoopActor
   func handedOver() async throws {
     let table = try await Table()
@@ -297,7 +297,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A text is not taken if no reply is wanted, it is too long, or the bus is gone")
+  @Test("A reply text is not delivered if the caller wants no reply, the text is too long, or the bus is gone")
   @LoopActor
   func notHandedOver() async throws {
     var limits = BusLimits()
@@ -320,7 +320,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A text for a caller that has left is not taken")
+  @Test("A reply text does not count as delivered if the caller has disconnected")
   @LoopActor
   func handedToNobody() async throws {
     let table = try await Table()
@@ -348,7 +348,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A text that the bus policy withholds is not taken")
+  @Test("A reply text does not count as delivered if the bus policy rejects the reply")
   @LoopActor
   func handedToWhoMayNotHaveIt() async throws {
     let table = try await Table(
@@ -369,7 +369,9 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A text not yet taken by the bus when the connection ends is not taken", arguments: [true, false])
+  @Test(
+    "A reply text does not count as delivered if the connection ends before the bus has read it",
+    arguments: [true, false])
   @LoopActor
   func handedOverTooLate(isClosedBefore: Bool) async throws {
     let table = try await Table()
@@ -403,7 +405,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A method with strings is called with dbus-send")
+  @Test("A D-Bus method with string arguments can be called with dbus-send")
   @LoopActor
   func byHand() async throws {
     let table = try await Table()
@@ -419,7 +421,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("If `authorize` refuses a call, its error is returned and no handler runs")
+  @Test("If `authorize` refuses a call, its error is returned, and the method handler does not run")
   @LoopActor
   func authorize() async throws {
     let table = try await Table()

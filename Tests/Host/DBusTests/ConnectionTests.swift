@@ -49,7 +49,7 @@ struct ConnectionTests {
     object.cancel()
   }
 
-  @Test("With `hearsEachBus` a name watcher is notified on each new bus that the name has no owner")
+  @Test("With `hearsEachBus` a name watcher is notified at each new bus that the name has no owner")
   @LoopActor
   func nobodyAgain() async throws {
     let bus = try PrivateBus()
@@ -71,7 +71,7 @@ struct ConnectionTests {
     for watch in watches { watch.cancel() }
   }
 
-  @Test("A missing bus is connected when it appears")
+  @Test("A connection to a bus that does not run is established when the bus starts")
   @LoopActor
   func lateBus() async throws {
     let bus = try PrivateBus()
@@ -91,7 +91,7 @@ struct ConnectionTests {
     registration.cancel()
   }
 
-  @Test("A taken name is reported as busy and acquired when free")
+  @Test("A bus name owned by another program is reported as busy, and acquired when it is free")
   @LoopActor
   func takenName() async throws {
     let table = try await Table()
@@ -115,7 +115,7 @@ struct ConnectionTests {
 
   private static let denial = "<policy context=\"mandatory\"><deny own=\"org.example.Service\"/></policy>"
 
-  @Test("A name denied by the bus policy is requested again and acquired when allowed")
+  @Test("A bus name that the policy denies is requested again, and acquired when the policy allows it")
   @LoopActor
   func allowedName() async throws {
     let bus = try PrivateBus(configuration: Self.denial)
@@ -132,7 +132,7 @@ struct ConnectionTests {
     registration.cancel()
   }
 
-  @Test("A denied or invalid name is reported once with the bus's error")
+  @Test("A denied or invalid bus name is reported once with the error of the bus")
   @LoopActor
   func deniedName() async throws {
     let bus = try PrivateBus(configuration: Self.denial)
@@ -153,7 +153,7 @@ struct ConnectionTests {
     }
   }
 
-  @Test("Closing fails pending calls, and a closed connection can be opened again")
+  @Test("Closing a connection fails its pending calls, and the connection can be opened again")
   @LoopActor
   func closing() async throws {
     let table = try await Table()
@@ -171,7 +171,7 @@ struct ConnectionTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
-  @Test("A dropped connection leaves the bus")
+  @Test("A connection object that is dropped disconnects from the bus")
   @LoopActor
   func dropping() async throws {
     let table = try await Table()
@@ -188,7 +188,8 @@ struct ConnectionTests {
   }
 
   @Test(
-    "An invalid address is an error of the connection", arguments: ["", "unix:path=/nowhere/bus", "x\0y", "nonsense"])
+    "An invalid bus address gives an error of the connection",
+    arguments: ["", "unix:path=/nowhere/bus", "x\0y", "nonsense"])
   @LoopActor
   func badAddress(_ address: String) async throws {
     let connection = BusConnection(address: .address(address))
@@ -197,7 +198,7 @@ struct ConnectionTests {
     connection.close()
   }
 
-  @Test("Messages to a bus that does not read are refused above the limit")
+  @Test("If the bus does not read, messages above the limit of queued bytes are refused")
   @LoopActor
   func outgoingLimit() async throws {
     var limits = BusLimits()

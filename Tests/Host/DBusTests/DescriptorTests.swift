@@ -8,7 +8,7 @@ import Testing
 struct DescriptorTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A sealed memory file passes to the service and back, readable and unchangeable")
+  @Test("A sealed memory file can be passed to the service and back, and is readable but not writable")
   @LoopActor
   func passing() async throws {
     let table = try await Table()
@@ -37,7 +37,7 @@ struct DescriptorTests {
     object.cancel()
   }
 
-  @Test("A closed descriptor, and too many descriptors in a message, are refused by name")
+  @Test("A closed descriptor, or too many descriptors in a message, are refused with a named error")
   @LoopActor
   func refusals() async throws {
     let table = try await Table()
@@ -50,7 +50,7 @@ struct DescriptorTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
-  @Test("A reopened memory file is read from its beginning and cannot be written")
+  @Test("A memory file that is opened again is read from its beginning and cannot be written")
   func reopening() throws {
     let file = try FileDescriptor.sealed(Array("a text".utf8), name: "file")
     #expect(try file.readAll(limit: 100) == Array("a text".utf8))
@@ -67,7 +67,7 @@ struct DescriptorTests {
     #expect(throws: DBusError.self) { try file.contents() }
   }
 
-  @Test("A descriptor has one owner and is closed with the last reference")
+  @Test("A file descriptor has one owner and is closed with the owner's last reference")
   func ownership() throws {
     var file: FileDescriptor? = try FileDescriptor.sealed([1], name: "file")
     let copy = try #require(try file?.duplicate())
@@ -82,7 +82,7 @@ struct DescriptorTests {
     #expect(try FileDescriptor(owning: taken).readAll(limit: 1) == [1])
   }
 
-  @Test("Reading stops at the limit and does not wait for a silent writer")
+  @Test("Reading a descriptor stops at the size limit, and does not wait for a writer that sends nothing")
   func reading() throws {
     let file = try FileDescriptor.sealed([UInt8](repeating: 7, count: 200_000), name: "file")
     #expect(throws: DBusError.limitExceeded("The descriptor has more than 199999 bytes.")) {
@@ -101,7 +101,7 @@ struct DescriptorTests {
     #expect(try reader.readAll(limit: 10) == Array("abc".utf8))
   }
 
-  @Test("A memory file's name with a NUL or above the limit is refused")
+  @Test("A memory file's name that contains NUL or is too long is refused")
   func names() {
     for name in ["a\0b", String(repeating: "a", count: 250)] {
       #expect(throws: DBusError.self) { try FileDescriptor.sealed([], name: name) }

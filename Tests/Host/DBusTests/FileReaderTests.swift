@@ -8,11 +8,11 @@ import func CMemFD.memfd_create
 
 @testable import DBus
 
-@Suite("Reading files of callers")
+@Suite("Reading files that callers pass")
 struct FileReaderTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Files that never answer block their workers only, and each caller gets an answer in time")
+  @Test("A file whose reads block delays only its own worker, and its caller gets an answer in time")
   @LoopActor
   func hanging() throws {
     let desk = Desk()
@@ -47,7 +47,7 @@ struct FileReaderTests {
   }
 
   @Test(
-    "A user with blocking files gets half of the workers and queue; others' files are read")
+    "A user whose files block gets at most half of the workers and queue, and files of others are read")
   @LoopActor
   func shares() throws {
     let desk = Desk()
@@ -72,7 +72,7 @@ struct FileReaderTests {
     #expect(desk.workers.map(\.held.count).reduce(0, +) == 1)
   }
 
-  @Test("Files are read in order, and a worker is reused")
+  @Test("Files are read in the order of their calls, and a worker thread is used again")
   @LoopActor
   func order() throws {
     let desk = Desk()
@@ -89,7 +89,7 @@ struct FileReaderTests {
     #expect(reader.late == 0 && reader.refused == 0, "a file that was read is not late")
   }
 
-  @Test("Only regular and sealed memory files are read, up to the limit")
+  @Test("Only regular files and sealed memory files are read, up to the size limit")
   func kinds() throws {
     #expect(try FileDescriptor.sealed([1, 2], name: "file").readFile(limit: 2) == [1, 2])
     #expect(throws: DBusError.limitExceeded("The file has more than 1 bytes.")) {
@@ -118,7 +118,7 @@ struct FileReaderTests {
   }
 
   @Test(
-    "A file of procfs or sysfs is refused without reading it",
+    "A file of procfs or sysfs is refused without being read",
     arguments: [
       "/proc/self/maps", "/proc/self/environ", "/proc/sys/kernel/random/uuid", "/proc/version", "/proc/kallsyms",
       "/sys/kernel/notes", "/sys/kernel/uevent_seqnum", "/sys/fs/cgroup/cgroup.controllers",
@@ -131,7 +131,7 @@ struct FileReaderTests {
     #expect(lseek(file.raw, 0, SEEK_CUR) == 0)
   }
 
-  @Test("Files on disk, in tmpfs and in memory are not taken for kernel files")
+  @Test("Files on disk, in tmpfs and in memory are not mistaken for procfs or sysfs files")
   func ordinaryFiles() throws {
     for path in [#filePath, "/etc/passwd"] {
       let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
@@ -153,7 +153,7 @@ struct FileReaderTests {
     }
   }
 
-  @Test("A call's file is read, and a file error is the call's error")
+  @Test("A file passed with a call is read, and a read error is returned as the call's error")
   @LoopActor
   func call() async throws {
     let table = try await Table()

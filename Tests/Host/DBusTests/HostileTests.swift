@@ -7,7 +7,7 @@ import Testing
 struct HostileTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Random values of random types are echoed unchanged", arguments: [1, 2, 3])
+  @Test("Random D-Bus values of random types are echoed unchanged", arguments: [1, 2, 3])
   @LoopActor
   func randomValues(_ seed: UInt64) async throws {
     let table = try await Table()
@@ -21,7 +21,7 @@ struct HostileTests {
     object.cancel()
   }
 
-  @Test("A message with too many values is refused, and the next one is served")
+  @Test("A D-Bus message with too many values is refused, and the next message is served")
   @LoopActor
   func tooManyValues() async throws {
     var limits = BusLimits()
@@ -42,7 +42,7 @@ struct HostileTests {
     object.cancel()
   }
 
-  @Test("Standard methods refuse any wrong argument with an error")
+  @Test("The standard D-Bus methods answer any wrong argument with an error")
   @LoopActor
   func standardMethods() async throws {
     let table = try await Table()

@@ -3,7 +3,7 @@ import Testing
 
 struct ObjectPathTests {
   @Test(
-    "Only valid D-Bus paths are accepted",
+    "An object path is accepted only if it is valid in D-Bus",
     arguments: [
       ("/", true), ("/a", true), ("/a/B_9", true), ("", false), ("a", false), ("/a/", false), ("//", false),
       ("/a b", false), ("/a-b", false), ("/ä", false), ("/a\0", false),
@@ -12,7 +12,7 @@ struct ObjectPathTests {
     #expect((ObjectPath(text) != nil) == isPath)
   }
 
-  @Test("A path gives its parent, children and descendants")
+  @Test("A D-Bus object path gives its parent, its children and its descendants")
   func family() {
     let path: ObjectPath = "/a/b"
     #expect(path.parent == "/a" && path.parent?.parent == .root && ObjectPath.root.parent == nil)
@@ -24,7 +24,7 @@ struct ObjectPathTests {
   }
 
   @Test(
-    "Any name is escaped to a valid path element",
+    "Any name is escaped to a valid element of an object path",
     arguments: [
       ("abc", "abc"), ("", "_"), ("9a", "_39a"), ("a9", "a9"), ("a_b", "a_5fb"), ("ä", "_c3_a4"), ("\0", "_00"),
       ("/", "_2f"),

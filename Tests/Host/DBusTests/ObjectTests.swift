@@ -42,7 +42,7 @@ struct ObjectTests {
     }
   }
 
-  @Test("Properties are read singly and together, and one of a wrong type is left out")
+  @Test("Properties are read singly and all at once, and one whose value has a wrong type is left out")
   @LoopActor
   func reading() async throws {
     let table = try await Table()
@@ -61,7 +61,7 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("Setting a property checks type, access and setter, and signals the change")
+  @Test("Setting a property checks its type, access and setter, and signals the change")
   @LoopActor
   func setting() async throws {
     let table = try await Table()
@@ -98,7 +98,7 @@ struct ObjectTests {
     return (signals, subscription)
   }
 
-  @Test("A change is signalled once, and not if the value is the old one")
+  @Test("A property change is signalled once, and not at all if the value stays the same")
   @LoopActor
   func unchanged() async throws {
     let table = try await Table()
@@ -122,7 +122,8 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("A value that was read was signalled before, also if it changes back at once", arguments: [0, 1, 2])
+  @Test(
+    "A property value that was read has been signalled before, even if it changes back at once", arguments: [0, 1, 2])
   @LoopActor
   func readAmidChanges(way: Int) async throws {
     let table = try await Table()
@@ -157,7 +158,7 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("Changes in one loop iteration are one signal with the last values, before later signals")
+  @Test("Property changes in one loop iteration give one signal with the last values, before later signals")
   @LoopActor
   func batching() async throws {
     let table = try await Table()
@@ -208,7 +209,7 @@ struct ObjectTests {
     subscription.cancel()
   }
 
-  @Test("The object manager lists its objects and signals their addition and removal")
+  @Test("The object manager lists its objects, and signals each addition and removal")
   @LoopActor
   func manager() async throws {
     let table = try await Table()
@@ -256,7 +257,7 @@ struct ObjectTests {
     hidden.cancel()
   }
 
-  @Test("Two exports at one path are one object, and the last exported interface answers")
+  @Test("Two exports at one path form one object, and the interface exported last answers")
   @LoopActor
   func sharedPath() async throws {
     let table = try await Table()
@@ -279,7 +280,7 @@ struct ObjectTests {
     #expect(await table.error("Number", on: "a.A")?.is(.unknownObject) == true)
   }
 
-  @Test("Every ancestor of an object can be introspected and names its children")
+  @Test("Every ancestor of an object can be introspected and lists its children")
   @LoopActor
   func introspection() async throws {
     let table = try await Table()
@@ -310,7 +311,7 @@ struct ObjectTests {
     for object in [lamp, below, beside] { object.cancel() }
   }
 
-  @Test("Any path answers Ping and GetMachineId")
+  @Test("Every object path answers Ping and GetMachineId")
   @LoopActor
   func peer() async throws {
     let table = try await Table()
@@ -328,7 +329,7 @@ struct ObjectTests {
     #expect(answer?.count == 32)
   }
 
-  @Test("An interface is rendered as introspection XML")
+  @Test("An interface is described as introspection XML")
   @LoopActor
   func xml() {
     let expected = """

@@ -5,7 +5,7 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Packet sockets")
+@Suite("Packet sockets passed over D-Bus")
 struct PacketSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -16,7 +16,7 @@ struct PacketSocketTests {
     return (socket, try PacketSocket(owning: other))
   }
 
-  @Test("Packets arrive complete and in order, also empty ones")
+  @Test("Packets arrive at the socket's other end complete and in order, including empty ones")
   @LoopActor
   func packets() throws {
     let (near, far) = try pair()
@@ -30,7 +30,7 @@ struct PacketSocketTests {
     #expect(near.isOpen && far.isOpen)
   }
 
-  @Test("A packet at the limit is received, a longer one dropped, and the next received")
+  @Test("A packet at the size limit is received, a longer one is dropped, and the next is received")
   @LoopActor
   func limit() throws {
     let (near, far) = try pair()
@@ -43,7 +43,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "Up to the requested number of packets is received in order, and the end comes last"
+    "At most the requested number of packets is received, in order, and the end is reported last"
   )
   @LoopActor
   func several() throws {
@@ -64,7 +64,7 @@ struct PacketSocketTests {
     #expect(far.receive(limit: 4, upTo: 32) == [.closed])
   }
 
-  @Test("A waiting packet is reported in each iteration until it is received")
+  @Test("A packet that was not received is reported again in each loop iteration")
   @LoopActor
   func reading() async throws {
     let (near, far) = try pair()
@@ -113,7 +113,7 @@ struct PacketSocketTests {
     return turns
   }
 
-  @Test("Releasing a closed socket does not affect a new one with its descriptor number")
+  @Test("Releasing a closed socket does not affect a new socket with the same descriptor number")
   @LoopActor
   func numbers() async throws {
     var old: PacketSocket? = try pair().0
@@ -128,7 +128,7 @@ struct PacketSocketTests {
     #expect(old == nil)
   }
 
-  @Test("After several packets at once the next ones wait for the gathering time; after one packet they do not")
+  @Test("After several packets at once, the next are reported only after the gathering time; after one, at once")
   @LoopActor
   func gathering() async throws {
     let (near, far) = try pair()
@@ -149,7 +149,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("While several packets arrive per gathering time, each next batch waits")
+  @Test("While several packets arrive in each gathering time, each next batch waits for the gathering time")
   @LoopActor
   func gatheringAgain() async throws {
     let (near, far) = try pair()
@@ -170,7 +170,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("Packets beyond the requested number, single packets and the end do not wait")
+  @Test("Packets beyond the requested number, single packets and the end are reported without a gathering time")
   @LoopActor
   func gatheringForLong() async throws {
     let (near, far) = try pair()
@@ -197,7 +197,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "After an end is dropped or hung up no gathered packet is reported",
+    "After a socket end is closed, dropped or hung up, gathered packets are not reported",
     arguments: End.allCases)
   @LoopActor
   func gatheringEnded(by end: End) async throws {
@@ -227,7 +227,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("A handler that receives nothing is called again in the next iteration")
+  @Test("A packet handler that receives nothing is called again in the next loop iteration")
   @LoopActor
   func gatheringNothing() async throws {
     let (near, far) = try pair()
@@ -245,7 +245,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("A full buffer refuses packets, loses none, and reports capacity once")
+  @Test("A socket whose buffer is full refuses packets, loses none, and reports capacity once")
   @LoopActor
   func room() async throws {
     let (near, far) = try pair(buffer: 8192)
@@ -285,7 +285,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "A larger buffer has capacity at once; a smaller one refuses until it has drained"
+    "An enlarged socket buffer has capacity at once; a reduced one refuses packets until it has drained"
   )
   @LoopActor
   func anotherBuffer() async throws {
@@ -323,7 +323,7 @@ struct PacketSocketTests {
     near.limit(to: 65536)
   }
 
-  @Test("After the peer closes, its packets are received first, then the end once")
+  @Test("After the peer closes its end, its packets are received first, and then the end once")
   @LoopActor
   func hangUp() async throws {
     let (near, far) = try pair()
@@ -348,7 +348,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("Waiting packets are reported before the end")
+  @Test("Packets that wait are reported before the end of the socket")
   @LoopActor
   func lastWords() async throws {
     let (near, far) = try pair()
@@ -364,7 +364,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("A full end whose peer closes gets the end and no capacity")
+  @Test("A full socket whose peer closes reports the end, and does not report capacity")
   @LoopActor
   func fullHangUp() async throws {
     let (near, far) = try pair(buffer: 4608)
@@ -378,7 +378,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("A closed or dropped end calls no handler, and the peer gets the end")
+  @Test("A closed or dropped socket calls no handler, and the peer is notified of the end")
   @LoopActor
   func closing() async throws {
     for isDropped in [false, true] {
@@ -397,7 +397,7 @@ struct PacketSocketTests {
     }
   }
 
-  @Test("A descriptor sent with a packet is not opened")
+  @Test("A file descriptor that is sent with a packet is not received")
   @LoopActor
   func descriptors() throws {
     let (near, other) = try PacketSocket.pair()
@@ -443,7 +443,7 @@ struct PacketSocketTests {
     #expect(error?.message.contains("not a packet socket") == true)
   }
 
-  @Test("An end returned by a method exchanges packets and hangs up with its last copy")
+  @Test("A socket end returned by a D-Bus method exchanges packets, and hangs up when its last copy is closed")
   @LoopActor
   func overTheBus() async throws {
     let table = try await Table()

@@ -17,7 +17,7 @@ struct PendingCallsTests {
     ("org.freedesktop.DBus", "org.freedesktop.DBus", true),
   ]
 
-  @Test("An answer is accepted from the callee and the bus only", arguments: answers)
+  @Test("An answer to a D-Bus call is accepted only from the called program and from the bus", arguments: answers)
   @LoopActor
   func forgedAnswers(_ destination: String, _ sender: String, _ isTaken: Bool) {
     let pending = PendingCalls(EventLoop.shared)

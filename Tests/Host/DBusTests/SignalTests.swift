@@ -13,7 +13,7 @@ struct SignalTests {
     _ = try await connection.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId")
   }
 
-  @Test("A subscription gets exactly the signals that match in every part")
+  @Test("A subscription receives only the signals that match each part of its rule")
   @LoopActor
   func matching() async throws {
     let table = try await Table()
@@ -51,7 +51,7 @@ struct SignalTests {
     for registration in registrations { registration.cancel() }
   }
 
-  @Test("A cancelled subscription gets no signals, and an equal one continues")
+  @Test("A cancelled subscription receives no signals, and an equal second one continues")
   @LoopActor
   func cancelling() async throws {
     let table = try await Table()
@@ -76,7 +76,7 @@ struct SignalTests {
     third.cancel()
   }
 
-  @Test("A subscription to one path namespace survives the end of another")
+  @Test("A subscription to a path namespace continues when another one to the same namespace ends")
   @LoopActor
   func namespaces() async throws {
     let table = try await Table()
@@ -98,7 +98,7 @@ struct SignalTests {
     for registration in others { registration.cancel() }
   }
 
-  @Test("A signal from a connection that does not own the name is ignored")
+  @Test("A signal from a connection that does not own the subscribed name is ignored")
   @LoopActor
   func forgery() async throws {
     let table = try await Table()
@@ -119,7 +119,7 @@ struct SignalTests {
     forger.close()
   }
 
-  @Test("A subscription follows the name to its next owner")
+  @Test("A subscription to a bus name continues with the name's next owner")
   @LoopActor
   func following() async throws {
     let table = try await Table()
@@ -142,7 +142,7 @@ struct SignalTests {
     heir.close()
   }
 
-  @Test("A process does not receive its own signals")
+  @Test("A process does not receive the signals that it sends itself")
   @LoopActor
   func ownSignals() async throws {
     let table = try await Table()
@@ -157,7 +157,7 @@ struct SignalTests {
     subscription.cancel()
   }
 
-  @Test("A unicast signal reaches only its destination")
+  @Test("A unicast D-Bus signal reaches only its destination")
   @LoopActor
   func addressed() async throws {
     let table = try await Table()
@@ -192,7 +192,7 @@ struct SignalTests {
     for subscription in subscriptions { subscription.cancel() }
   }
 
-  @Test("A burst of signals is handled completely and in order, and other work in between")
+  @Test("A burst of signals is handled completely and in order, and other work runs in between")
   @LoopActor
   func burst() async throws {
     let table = try await Table()

@@ -49,7 +49,7 @@ struct ValueTests {
     (.variant(.variant(.array(of: "u", [.uint32(7)]))), "v"),
   ]
 
-  @Test("A value of every type has the right signature and is echoed unchanged", arguments: [0])
+  @Test("A D-Bus value of each type has the right signature and is echoed unchanged", arguments: [0])
   @LoopActor
   func roundTrip(_: Int) async throws {
     let table = try await Table()
@@ -64,7 +64,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("Values of every type are arguments of one call, in order")
+  @Test("D-Bus values of all types can be arguments of one call, in order")
   @LoopActor
   func manyArguments() async throws {
     let table = try await Table()
@@ -77,7 +77,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("A string and a byte array of 4 MiB are echoed unchanged")
+  @Test("A D-Bus string and a byte array of 4 MiB are echoed unchanged")
   @LoopActor
   func large() async throws {
     let table = try await Table()
@@ -90,7 +90,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("An array of 100,000 numbers is echoed unchanged")
+  @Test("A D-Bus array of 100,000 numbers is echoed unchanged")
   @LoopActor
   func manyValues() async throws {
     let table = try await Table()
@@ -141,7 +141,7 @@ struct ValueTests {
     (0..<count).reduce(.uint16(1)) { value, _ in wrap(value) }
   }
 
-  @Test("A value that D-Bus forbids is refused by name, and the connection stays open")
+  @Test("A value that D-Bus forbids is refused with a named error, and the connection stays open")
   @LoopActor
   func refusals() async throws {
     let table = try await Table()
@@ -155,7 +155,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("Values at the maximum nesting depth are echoed")
+  @Test("D-Bus values at the maximum nesting depth are echoed unchanged")
   @LoopActor
   func deepest() async throws {
     let table = try await Table()
@@ -170,7 +170,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("A name that D-Bus forbids is refused by name, and the connection stays open")
+  @Test("A name that D-Bus forbids is refused with a named error, and the connection stays open")
   @LoopActor
   func badNames() async throws {
     let table = try await Table()
@@ -190,7 +190,7 @@ struct ValueTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
-  @Test("An answer that cannot be sent becomes an error with a sentence")
+  @Test("An answer that cannot be sent is replaced by an error with a sentence")
   @LoopActor
   func badAnswers() async throws {
     let table = try await Table()

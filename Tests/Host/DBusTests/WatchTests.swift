@@ -101,7 +101,7 @@ struct WatchTests {
     }
   }
 
-  @Test("Only a watcher receives additions, changes, signals and removals of group objects")
+  @Test("Only a watching program receives signals about D-Bus objects that only the group may see")
   @LoopActor
   func watched() async throws {
     let house = try await House()
@@ -137,7 +137,7 @@ struct WatchTests {
     #expect(try await overheard.next().member == "End")
   }
 
-  @Test("A change without a watcher is not signalled later")
+  @Test("A change of a group's D-Bus object is not signalled later if no program was watching")
   @LoopActor
   func unwatched() async throws {
     let house = try await House()
@@ -158,7 +158,7 @@ struct WatchTests {
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
   }
 
-  @Test("A stranger may not watch, and a closed connection frees a watcher slot")
+  @Test("A caller outside the group may not watch, and a closed connection frees its watcher slot")
   @LoopActor
   func bounds() async throws {
     let strangers = try await House(isOfGroup: false)
@@ -191,7 +191,7 @@ struct WatchTests {
     }
   }
 
-  @Test("The XML marks a property as invalidated only if its signal has no value")
+  @Test("Introspection marks a property as invalidated only if its change signal has no value")
   @LoopActor
   func annotations() {
     func xml(_ interface: Audience, _ property: Audience, _ emits: Property.Emits) -> String {

@@ -31,7 +31,7 @@ struct SQLiteFileTests {
   }
 
   @Test(
-    "The pragmas for durability and secrecy are in force",
+    "A database is opened with the pragmas for durability and for erasing deleted data",
     arguments: [
       ("journal_mode", SQLiteValue.text("wal")), ("synchronous", .integer(2)), ("secure_delete", .integer(1)),
       ("locking_mode", .text("exclusive")), ("foreign_keys", .integer(0)), ("trusted_schema", .integer(0)),
@@ -42,7 +42,7 @@ struct SQLiteFileTests {
     #expect(try file.pragma(name) == value)
   }
 
-  @Test("Values of all types are restored and distinguished")
+  @Test("Database values of all types are read back unchanged and with their types")
   func values() throws {
     let file = try open()
     try file.run("CREATE TABLE every (number, text, bytes, none, empty)")
@@ -60,7 +60,7 @@ struct SQLiteFileTests {
     #expect(rows == 1)
   }
 
-  @Test("A failed transaction changes nothing, and the next one succeeds")
+  @Test("A database transaction that fails changes nothing, and the next one succeeds")
   func rollback() throws {
     let file = try filled("before")
     let error = caught(SQLiteError.self) {
@@ -76,7 +76,7 @@ struct SQLiteFileTests {
     #expect(try lines(file) == ["before", "after"])
   }
 
-  @Test("A transaction without disk space changes nothing, and succeeds when there is space")
+  @Test("A database transaction without disk space changes nothing, and succeeds when there is space again")
   func full() throws {
     let file = try filled("small")
     let large = SQLiteValue.text(String(repeating: "x", count: 50_000))
@@ -92,7 +92,7 @@ struct SQLiteFileTests {
     #expect(try lines(file).count == 2)
   }
 
-  @Test("A value above the limit is refused")
+  @Test("A database value above the size limit is refused")
   func longValue() throws {
     var options = SQLiteFile.Options()
     options.valueLimit = 1000
@@ -104,7 +104,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .refused)
   }
 
-  @Test("A file that is not a database, is missing or is locked gives its own error")
+  @Test("A file that is not a database, is missing or is locked gives an error of its own for each case")
   func refusals() throws {
     try folder.write([UInt8](repeating: 7, count: 5000), to: "other.db")
     #expect(caught(SQLiteError.self) { try SQLiteFile(path: folder.path("other.db")) }?.reason == .notADatabase)
@@ -116,7 +116,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .failed)
   }
 
-  @Test("A damaged page is reported as damage, and the rows before it are returned")
+  @Test("A damaged database page is reported as damage, and the rows before it are returned")
   func damage() throws {
     let file = try filled()
     for number in 0..<200 {
@@ -133,7 +133,7 @@ struct SQLiteFileTests {
     #expect(count > 0 && count < 200)
   }
 
-  @Test("The log has mode 600 and is the only other file, and closing removes it")
+  @Test("The database's write-ahead log has mode 600, is the only other file, and is removed at closing")
   func files() throws {
     let file = try filled("one")
     #expect(try Set(folder.files().keys) == ["kept.db", "kept.db-wal"])
@@ -145,7 +145,7 @@ struct SQLiteFileTests {
     #expect(try folder.read("kept.db-wal").count > 0)
   }
 
-  @Test("After a kill committed rows are present, and others are not")
+  @Test("After SIGKILL, committed database rows are present and uncommitted ones are not")
   func killed() throws {
     let file = try filled("one", "two")
     try file.run("BEGIN")
@@ -157,7 +157,7 @@ struct SQLiteFileTests {
     #expect(try lines(found) == ["one", "two"])
   }
 
-  @Test("Deleted rows are in no file once the log is emptied")
+  @Test("The content of deleted database rows is in no file once the write-ahead log is emptied")
   func deleted() throws {
     let file = try filled("a secret line", "another line")
     try file.run("DELETE FROM line WHERE id = 1")
@@ -168,7 +168,7 @@ struct SQLiteFileTests {
     #expect(files.values.contains { contains($0, Array("another line".utf8)) })
   }
 
-  @Test("Each result code has its reason and a printable sentence")
+  @Test("Each SQLite result code has a reason and a printable sentence")
   func codes() {
     let table: [(number: Int32, system: Int32, reason: SQLiteError.Reason)] = [
       (13, 0, .full), (11, 0, .damaged), (267, 0, .damaged), (26, 0, .notADatabase), (5, 0, .locked), (517, 0, .locked),

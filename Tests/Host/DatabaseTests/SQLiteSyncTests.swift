@@ -6,7 +6,7 @@ import Testing
 @testable import Database
 
 /// The simulated disk separates synced data from unsynced data.
-@Suite("Synchronisation of SQLite files")
+@Suite("Durability of SQLite files")
 struct SQLiteSyncTests {
   private typealias Image = [String: [UInt8]]
 
@@ -35,7 +35,7 @@ struct SQLiteSyncTests {
     return images
   }
 
-  @Test("A returned transaction survives a power loss at every later sync")
+  @Test("A transaction that was confirmed survives a power loss at every later sync")
   func committed() throws {
     var options = SQLiteFile.Options()
     // A small limit, so that the log is often written back to the file.
@@ -73,7 +73,7 @@ struct SQLiteSyncTests {
     #expect(try Self.rows(disk.content) == 24)
   }
 
-  @Test("A commit whose sync fails is not committed")
+  @Test("A database commit whose sync fails is not committed")
   func refused() throws {
     let file = try stand.filled("before")
     var error: SQLiteError?
@@ -90,7 +90,7 @@ struct SQLiteSyncTests {
     #expect(try stand.lines(file) == ["before", "after"])
   }
 
-  @Test("The log is synced before the checkpoint and emptied after the file is synced")
+  @Test("The write-ahead log is synced before the checkpoint, and emptied after the database file is synced")
   func emptying() throws {
     let file = try stand.filled("one", "two")
     let before = try stand.folder.read("kept.db")

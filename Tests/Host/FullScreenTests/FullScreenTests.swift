@@ -17,7 +17,7 @@ struct FullScreenTests {
   }
 
   @Test(
-    "Text is drawn in its columns under both width rules of terminals",
+    "Text is drawn in the intended columns in terminals with either rule for character widths",
     arguments: TerminalGrid.Measure.allCases)
   @LoopActor
   func columns(measure: TerminalGrid.Measure) async throws {
@@ -50,7 +50,7 @@ struct FullScreenTests {
     try await terminal.await { !$0.grid.isTaken }
   }
 
-  @Test("Closing restores the terminal")
+  @Test("Closing the full-screen output restores the terminal")
   @LoopActor
   func restored() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -70,7 +70,7 @@ struct FullScreenTests {
     #expect(terminal.isCooked && terminal.error == nil)
   }
 
-  @Test("Keys are decoded as characters, arrows, pages, alt and whole pastes")
+  @Test("Terminal input is decoded to characters, arrow keys, page keys, Alt keys and whole pastes")
   @LoopActor
   func keys() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -92,7 +92,7 @@ struct FullScreenTests {
     }
   }
 
-  @Test("A new size is reported and drawn")
+  @Test("A change of the terminal's size is reported, and the screen is drawn again")
   @LoopActor
   func resized() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -113,7 +113,7 @@ struct FullScreenTests {
     #expect(terminal.error == nil)
   }
 
-  @Test("A terminal of unknown type is refused")
+  @Test("A terminal of unknown type is refused for full-screen output")
   @LoopActor
   func unknown() throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import FullScreen
 
-@Suite("Decoding of keys")
+@Suite("Decoding of terminal keys")
 struct KeyDecoderTests {
   private func keys(_ pieces: [KeyDecoder.Piece]) -> [Key] {
     var decoder = KeyDecoder()
@@ -12,7 +12,7 @@ struct KeyDecoderTests {
 
   private func characters(_ text: String) -> [KeyDecoder.Piece] { text.unicodeScalars.map { .character($0.value) } }
 
-  @Test("Characters, control keys and alt keys are distinguished")
+  @Test("Characters, Control keys and Alt keys are decoded to different keys")
   func characters() {
     #expect(keys(characters("aé漢")) == [.character("a"), .character("é"), .character("漢")])
     #expect(
@@ -25,7 +25,7 @@ struct KeyDecoderTests {
     #expect(keys([.character(0xD800), .character(0x110000)]) == [])
   }
 
-  @Test("A pasted text is one key with any content, up to the limit")
+  @Test("A pasted text is decoded as one key with any content, up to the size limit")
   func paste() {
     let begin = KeyDecoder.Piece.function(Int32(EARSHOT_PASTE_BEGIN))
     let end = KeyDecoder.Piece.function(Int32(EARSHOT_PASTE_END))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HCI
 
-@Suite("The question for the RFCOMM channel of a profile")
+@Suite("SDP queries for the RFCOMM channel of a profile")
 struct ChannelQueryTests {
   static let service = BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE)
   /// What bluetoothd 5.66 and 5.82 answered for channel 1, without the header.
@@ -27,7 +27,7 @@ struct ChannelQueryTests {
     return packet.bytes
   }
 
-  @Test("The request asks for the protocols of one UUID")
+  @Test("The SDP request asks for the protocol list of one UUID")
   func request() {
     let query = ChannelQuery(Self.service, transaction: 7)
     let wanted =
@@ -35,7 +35,7 @@ struct ChannelQueryTests {
     #expect(Hex.encode(query.request) == wanted)
   }
 
-  @Test("The channel is that of the record, also in parts and among other protocols")
+  @Test("The RFCOMM channel is read from the SDP record, also from a split answer and among other protocols")
   func channels() throws {
     var query = ChannelQuery(Self.service, transaction: 7)
     #expect(try query.handle(Self.answer(Self.lists)) == .channel(1))
@@ -47,7 +47,7 @@ struct ChannelQueryTests {
     #expect(try query.handle(Self.answer([0x35, 0])) == .notServed)
   }
 
-  @Test("A malformed answer is an error, and one for another request is, too")
+  @Test("A malformed SDP answer, or an answer to another request, is an error")
   func malformed() {
     let good = Self.answer(Self.lists)
     for count in 0..<good.count {
@@ -69,7 +69,7 @@ struct ChannelQueryTests {
     }
   }
 
-  @Test("An answer in endless parts is refused at 4,096 bytes")
+  @Test("An SDP answer in endless parts is refused at 4,096 bytes")
   func endless() throws {
     var query = ChannelQuery(Self.service, transaction: 0)
     let part = [UInt8](repeating: 0x35, count: 1024)
@@ -88,9 +88,9 @@ struct ChannelQueryTests {
   }
 }
 
-@Suite("Kernels that withstand connections of our own over BR/EDR")
+@Suite("Kernels that crash at outgoing BR/EDR connections")
 struct ClassicSafetyTests {
-  @Test("6.1 is safe before 6.1.187, 6.12 is safe, and every other branch is not")
+  @Test("Of the kernel branches, only 6.12, and 6.1 before 6.1.187, are safe for outgoing BR/EDR connections")
   func branches() {
     #expect(ClassicSafety.known(KernelVersion(6, 1, 176)) == .safe)
     #expect(ClassicSafety.known(KernelVersion(6, 1, 187)) == .faulty(KernelVersion(6, 1, 187)))
@@ -102,7 +102,7 @@ struct ClassicSafetyTests {
     #expect(ClassicSafety.known(nil) == .untried(nil))
   }
 
-  @Test("Only a safe kernel has no sentence for the operator")
+  @Test("Only a safe kernel has no warning sentence for the operator")
   func sentences() {
     #expect(ClassicSafety.safe.shortfall == nil)
     for safety in [ClassicSafety.faulty(KernelVersion(6, 1, 192)), .untried(nil), .off] {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import HCI
 
-@Suite("CCCD writes read from a raw socket")
+@Suite("Client configuration writes read from a raw HCI socket")
 struct ConfigurationTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -40,7 +40,7 @@ struct ConfigurationTests {
     packet(opcode: 0x16, [1, 0]), [2], [], [1, 2, 0x20, 0], [2, 0x40, 0x20],
   ]
 
-  @Test("The packet filter admits short writes of peers and events only")
+  @Test("The kernel's packet filter admits only short writes of peers and events")
   func program() throws {
     var ends: [Int32] = [-1, -1]
     try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
@@ -54,7 +54,7 @@ struct ConfigurationTests {
     #expect(far.receive(limit: 258) == .nothing)
   }
 
-  @Test("A complete write is parsed, and other packets are ignored")
+  @Test("A complete CCCD write is parsed, and other packets are ignored")
   func reading() throws {
     for opcode in [0x12, 0x52] as [UInt8] {
       let write = try ConfigurationWrite(reading: Self.packet(link: 0x0EAB, opcode: opcode, attribute: 0x1234, [2, 0]))
@@ -112,7 +112,7 @@ struct ConfigurationTests {
     }
   }
 
-  @Test("The last value a client wrote to each CCCD is known until its link ends")
+  @Test("The last value that a client wrote to each CCCD is stored until its link ends")
   @LoopActor
   func last() async throws {
     let bench = try Bench()
@@ -142,7 +142,7 @@ struct ConfigurationTests {
     #expect(bench.last(Self.bert, 0x29) == nil)
   }
 
-  @Test("Stored values are limited per client and in links")
+  @Test("The stored CCCD values are limited in number for each client and in the number of links")
   @LoopActor
   func limits() throws {
     let bench = try Bench()
@@ -156,7 +156,7 @@ struct ConfigurationTests {
     #expect(bench.last(Self.bert) == nil)
   }
 
-  @Test("If writes cannot be seen, values are still sent")
+  @Test("Values are still sent by raw HCI if the CCCD writes of clients cannot be read")
   @LoopActor
   func blind() throws {
     let controller = FakeController()

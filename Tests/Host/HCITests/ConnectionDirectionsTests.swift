@@ -3,7 +3,7 @@ import Testing
 
 @testable import HCI
 
-@Suite("Direction of links")
+@Suite("Which end made an LE link")
 struct ConnectionDirectionsTests {
   static let peer = BluetoothAddress(0xA)
   static let other = BluetoothAddress(0xB)
@@ -18,7 +18,7 @@ struct ConnectionDirectionsTests {
     .deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .remote))
   }
 
-  @Test("Events give the direction from kernel 5.14 on; before, only outgoing links are known")
+  @Test("Events show which end made a link from kernel 5.14 on; earlier kernels show only outgoing links")
   func events() {
     for (kernel, incoming) in [
       (KernelVersion(6, 1, 192), ConnectionDirections.Direction.incoming), (KernelVersion(5, 14, 0), .incoming),
@@ -37,7 +37,7 @@ struct ConnectionDirectionsTests {
     }
   }
 
-  @Test("A BR/EDR link gives no direction for an LE link with the same address")
+  @Test("A BR/EDR link does not show which end made an LE link with the same address")
   func classic() {
     var directions = ConnectionDirections(kernel: KernelVersion(6, 12, 0))
     directions.heard(Self.connected(0))
@@ -47,7 +47,7 @@ struct ConnectionDirectionsTests {
     #expect(directions.direction(of: Self.peer) == .incoming)
   }
 
-  @Test("The kernel's list gives the direction on every kernel and forgets absent links")
+  @Test("The kernel's link list shows on every kernel which end made a link, and absent links are forgotten")
   func list() {
     var directions = ConnectionDirections(kernel: nil)
     directions.heard(Self.connected(8, Self.other))
@@ -70,7 +70,7 @@ struct ConnectionDirectionsTests {
     }
   }
 
-  @Test("Loss of the controller or its power ends all links")
+  @Test("The loss or power-off of the controller ends all its links")
   func gone() {
     var directions = ConnectionDirections(kernel: KernelVersion(6, 12, 0))
     for event in [ManagementEvent.indexRemoved, .newSettings([.lowEnergy])] {
@@ -83,7 +83,7 @@ struct ConnectionDirectionsTests {
     }
   }
 
-  @Test("At most 64 links are stored")
+  @Test("The direction of at most 64 links is stored")
   func bounded() {
     var directions = ConnectionDirections(kernel: KernelVersion(6, 12, 0))
     for peer in 1...65 as ClosedRange<UInt64> { directions.heard(Self.connected(0, BluetoothAddress(peer))) }

@@ -1,9 +1,9 @@
 import HCI
 import Testing
 
-@Suite("Kernel versions and the repair of packet counts")
+@Suite("Kernel versions with the fix of packet counts")
 struct KernelVersionTests {
-  @Test("The version is that of the release, on Debian that of the package")
+  @Test("The kernel version is that of its release, or on Debian that of its package")
   func reading() {
     let debian = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-07-13)"
     #expect(KernelVersion(release: "6.1.0-56-amd64", version: debian) == KernelVersion(6, 1, 192))
@@ -26,7 +26,7 @@ struct KernelVersionTests {
     #expect(KernelVersion(5, 15, 191) < KernelVersion(6, 1, 0) && KernelVersion(6, 1, 9) < KernelVersion(6, 1, 10))
   }
 
-  @Test("Each stable branch has a first repaired release, and all from 6.17 are repaired")
+  @Test("Each stable kernel branch has a first release with the fix, and all from 6.17 have it")
   func branches() {
     for (major, minor, patch) in [
       (5, 4, 298), (5, 10, 242), (5, 15, 191), (6, 1, 150), (6, 6, 104), (6, 12, 45), (6, 16, 5),
@@ -53,7 +53,7 @@ struct KernelVersionTests {
     #expect(KernelRepair.known(nil) == .unknown(nil))
   }
 
-  @Test("A missing repair has a sentence of at most 200 characters, a present one none")
+  @Test("A kernel without the fix has a warning of at most 200 characters, and one with the fix has none")
   func sentences() {
     #expect(KernelRepair.present.limit == nil)
     let missing = KernelRepair.known(KernelVersion(6, 1, 149)).limit ?? ""

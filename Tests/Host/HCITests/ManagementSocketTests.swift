@@ -6,13 +6,13 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("The management socket")
+@Suite("The kernel's Bluetooth management socket")
 struct ManagementSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
   typealias Answer = Result<UInt8, ManagementSocket.Failure>
 
-  @Test("Unwanted reports are dropped, and reports of wrong length are malformed")
+  @Test("Management reports that were not requested are dropped, and those of wrong length are malformed")
   @LoopActor
   func unwanted() async throws {
     let kernel = FakeKernel()
@@ -46,7 +46,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Commands are executed in order, each with its own answer")
+  @Test("Management commands are executed in order, each with its own answer")
   @LoopActor
   func order() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -64,7 +64,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Follow-up commands of an answer precede other waiting commands")
+  @Test("A follow-up command of an answer is sent before other waiting commands")
   @LoopActor
   func next() async throws {
     let (kernel, done) = (FakeKernel(), Mailbox<String>())
@@ -84,7 +84,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("New data of an instance changes neither interval, flags nor address")
+  @Test("New data of an advertising instance does not change its interval, flags or address")
   @LoopActor
   func exchange() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -114,7 +114,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Listed instances are used, and others are unknown")
+  @Test("Advertising instances that the kernel lists are known, and unlisted ones are unknown")
   @LoopActor
   func features() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -132,7 +132,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("An unanswered command ends after 10 s, and the next is sent")
+  @Test("A management command without an answer ends after 10 s, and the next one is sent")
   @LoopActor
   func silence() async throws {
     let (kernel, time, answers) = (FakeKernel(), VirtualTime(), Mailbox<Answer>())
@@ -156,7 +156,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("At most 64 commands wait; more fail, and closing fails all")
+  @Test("At most 64 management commands wait, further ones fail, and closing fails all")
   @LoopActor
   func bounded() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -172,7 +172,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Events arrive in order with their controller, and malformed ones are counted")
+  @Test("Management events arrive in order with their controller, and malformed ones are counted")
   @LoopActor
   func events() async throws {
     struct Heard: Hashable, Sendable {
@@ -204,7 +204,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("A malformed answer is an error")
+  @Test("A malformed answer to a management command is an error")
   @LoopActor
   func malformedAnswer() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -218,7 +218,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("A broken socket fails waiting commands")
+  @Test("A broken management socket fails all waiting commands")
   @LoopActor
   func broken() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())

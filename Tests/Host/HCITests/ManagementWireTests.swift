@@ -4,7 +4,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Management packets")
+@Suite("Encoding of management packets")
 struct ManagementWireTests {
   static func hex(_ text: String) throws -> [UInt8] {
     try Hex.decode(text.filter { $0 != " " })
@@ -21,7 +21,7 @@ struct ManagementWireTests {
     return try Command.reply(reading: &reader)
   }
 
-  @Test("Each command is encoded to the kernel's bytes")
+  @Test("Each management command is encoded to the kernel's bytes")
   func commands() throws {
     #expect(Self.bytes(ReadAdvertisingFeatures()) == "")
     #expect(Self.bytes(RemoveAdvertising(instance: 3)) == "03")
@@ -69,7 +69,7 @@ struct ManagementWireTests {
       ManagementPacket(code: 0x003F, index: 1, parameters: [3]).bytes == [0x3F, 0, 1, 0, 1, 0, 3])
   }
 
-  @Test("Each answer is decoded from the kernel's bytes")
+  @Test("Each management answer is decoded from the kernel's bytes")
   func replies() throws {
     #expect(try Self.reply(RemoveAdvertising.self, "03") == 3)
     #expect(
@@ -142,7 +142,7 @@ struct ManagementWireTests {
     ),
   ]
 
-  @Test("Each event is decoded and encoded", arguments: 0..<14)
+  @Test("Each management event is decoded from the kernel's bytes, and encoded to them", arguments: 0..<14)
   func bothDirections(_ row: Int) throws {
     let (event, text) = Self.events[row]
     let packet = try ManagementPacket(reading: Self.hex(text))
@@ -152,13 +152,13 @@ struct ManagementWireTests {
     #expect(event.packet(of: 0).bytes == bytes)
   }
 
-  @Test("An unknown event keeps its number")
+  @Test("An unknown management event keeps its number")
   func unknown() throws {
     #expect(try ManagementEvent(reading: ManagementPacket(code: 0x99, index: 0, parameters: [1])) == .other(code: 0x99))
   }
 
   @Test(
-    "A truncated or too long packet is refused",
+    "A management packet that is truncated or too long is refused",
     arguments: [
       "", "0100 0000", "0100 0000 0500 3d00", "0100 0000 0200 3d00", "0200 0000 0200 3d00", "0200 0000 0400 3d00 0000",
       "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
@@ -178,7 +178,7 @@ struct ManagementWireTests {
     #expect(error != nil)
   }
 
-  @Test("Bit 3 alone of a link's flags means that it was made here")
+  @Test("Flag 3 of the event DeviceConnected shows that this machine made the link, whatever other flags are set")
   func direction() {
     for (flags, isInitiatedHere) in [(0, false), (8, true), (0xF7, false), (0xFF, true)] as [(UInt32, Bool)] {
       let link = DeviceConnected(address: BluetoothAddress(1), kind: .publicAddress, flags: flags, data: [])
@@ -186,7 +186,7 @@ struct ManagementWireTests {
     }
   }
 
-  @Test("A list of more than 240 instances is refused")
+  @Test("A list of more than 240 advertising instances is refused")
   func longLists() throws {
     func instances(_ count: Int) throws -> [UInt8] {
       var reader = ByteReader([0, 0, 0, 0, 31, 31, 240, UInt8(count)] + [UInt8](repeating: 1, count: count))
@@ -196,7 +196,7 @@ struct ManagementWireTests {
     #expect(caught(WireError.self) { try instances(241) } == .tooLong(field: "instances", limit: 240))
   }
 
-  @Test("An unlisted instance is free only below the list's length")
+  @Test("An advertising instance that the kernel does not list is free only if its number is below the list's length")
   func instanceStates() {
     func states(_ instances: [UInt8]) -> [AdvertisingFeatures.InstanceState] {
       let features = AdvertisingFeatures(
@@ -210,7 +210,7 @@ struct ManagementWireTests {
     #expect(states([2, 3]) == [.free, .used, .used])
   }
 
-  @Test("A truncated or too long answer is refused")
+  @Test("A management answer that is truncated or too long is refused")
   func hostileReplies() {
     for text in ["ff7f0100 1f 1f 03 02 01", "ff7f0100 1f 1f 03 00 01", ""] {
       #expect(caught(WireError.self) { try Self.reply(ReadAdvertisingFeatures.self, text) } != nil)

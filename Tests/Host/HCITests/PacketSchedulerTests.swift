@@ -88,7 +88,7 @@ struct PacketSchedulerTests {
     var handles: [UInt8] { sent.map { $0[1] } }
   }
 
-  @Test("A value is sent at once, and its packet counts until it is reported")
+  @Test("A value is sent by raw HCI at once, and its packet occupies a buffer until its completion is reported")
   func one() {
     var bench = Bench(2)
     let id = bench.offer(Self.anna)
@@ -98,7 +98,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("Ten values fill two buffers and never a third")
+  @Test("Ten values for a controller with two buffers fill the two and never use a third")
   func countSurvivesAnEmptyQueue() {
     var bench = Bench(2)
     for _ in 0..<10 { bench.offer(Self.anna) }
@@ -110,7 +110,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes.values.allSatisfy { $0 == .sent } && bench.outcomes.count == 10)
   }
 
-  @Test("A waiting packet is looked up again and dropped if its peer has a new link")
+  @Test("A waiting raw HCI packet looks up its link again, and is dropped if its peer has a new link")
   func lookedUpAgain() {
     var bench = Bench(1)
     let ids = [bench.offer(Self.anna), bench.offer(Self.anna), bench.offer(Self.anna, 60)]
@@ -126,7 +126,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x40, 0x40, 0x42])
   }
 
-  @Test("When a link ends its waiting packets end and its buffers are free")
+  @Test("When a link ends, its waiting raw HCI packets are dropped and its controller buffers are free")
   func ended() {
     var bench = Bench(1)
     let first = bench.offer(Self.anna, 60)
@@ -144,7 +144,7 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "A value waiting for a buffer belongs to the link at its arrival"
+    "A value that waits for a buffer belongs to the link that existed when the value arrived"
   )
   func endedBefore() {
     var bench = Bench(1)
@@ -157,7 +157,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x41])
   }
 
-  @Test("A link's end known to the program ends its packets too")
+  @Test("A link end that the program reports also drops the link's packets")
   func forgotten() {
     var bench = Bench(1)
     bench.offer(Self.bert)
@@ -174,7 +174,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x41, 0x40, 0x41])
   }
 
-  @Test("A link that ends during a look-up is looked up again")
+  @Test("If a link ends during a look-up of links for raw HCI, the look-up is repeated")
   func endedMeanwhile() {
     var packets = PacketScheduler()
     let value = ATTNotification(handle: 1, value: [1])
@@ -184,7 +184,7 @@ struct PacketSchedulerTests {
     #expect(packets.handle(.found([]), at: .zero) == [.decided(1, .linkGone), .listen(false)])
   }
 
-  @Test("A peer without a connected LE link, or with two, gets no value")
+  @Test("A peer without a connected LE link, or with two, gets no value by raw HCI")
   func noLink() {
     let links: [[HCILink]] = [
       [], [HCILink(handle: 1, address: Self.bert)], [HCILink(handle: 1, address: Self.anna, isLE: false)],
@@ -199,7 +199,7 @@ struct PacketSchedulerTests {
     }
   }
 
-  @Test("A report frees at most the packets in flight on its link")
+  @Test("A completion report frees at most as many raw HCI packets as are in flight on its link")
   func foreignReports() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -216,7 +216,7 @@ struct PacketSchedulerTests {
     #expect(bench.sent.count == 5 && bench.packets.inFlight == 2)
   }
 
-  @Test("A link without reports is freed 200 ms after its last event")
+  @Test("The buffers of a link without completion reports are freed 200 ms after its last event")
   func patience() {
     var bench = Bench(2)
     for _ in 0..<2 { bench.offer(Self.anna) }
@@ -234,7 +234,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("Each packet restarts the 200 ms of its link")
+  @Test("Each sent packet restarts the 200 ms after which the buffers of its link are freed")
   func patienceSinceLastPacket() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -246,7 +246,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0)
   }
 
-  @Test("Two links share the buffers, and a silent one keeps at most half")
+  @Test("Two links share the buffers, and a link without completion reports occupies at most half of them")
   func shared() {
     var bench = Bench(2)
     for _ in 0..<4 { bench.offer(Self.anna) }
@@ -258,7 +258,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x40, 0x40, 0x41, 0x41, 0x41, 0x41])
   }
 
-  @Test("Packets of a value stay together and wait until all of them fit")
+  @Test("The raw HCI packets of one value are sent together, after waiting until there are buffers for all")
   func whole() {
     var bench = Bench(3)
     bench.offer(Self.anna)
@@ -282,7 +282,7 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "A busy kernel is asked every 50 ms, 20 times, and then the value fails"
+    "If the kernel is busy, sending is repeated every 50 ms, 20 times, and then the value fails"
   )
   func busy() {
     var bench = Bench(1)
@@ -302,7 +302,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[second] == .failed(.busy("y")) && bench.outcomes[third] == .sent)
   }
 
-  @Test("A refusal fails its value, and a lost controller fails all")
+  @Test("An error for a raw HCI packet fails its value, and a lost controller fails all values")
   func failures() {
     var bench = Bench(1)
     bench.failures = [.denied("no")]
@@ -320,7 +320,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[last] == .failed(.noController) && bench.packets.inFlight == 0)
   }
 
-  @Test("After the controller is lost no packets are in flight")
+  @Test("After the controller is lost, no packets count as in flight")
   func lostWithPackets() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -330,7 +330,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("A value that fails between its packets leaves none behind")
+  @Test("A value that fails between two of its packets leaves no packet in the queue")
   func failsAmid() {
     var bench = Bench(1)
     let ids = [bench.offer(Self.anna, 60), bench.offer(Self.anna)]
@@ -340,7 +340,7 @@ struct PacketSchedulerTests {
     #expect(bench.sent.map { $0[2] } == [0, 0] && bench.sent.last?.last == 2)
   }
 
-  @Test("A lasting look-up error fails waiting values, a passing one is repeated")
+  @Test("A permanent error of the link look-up fails waiting values, and after a temporary one it is repeated")
   func lookUpFails() {
     var packets = PacketScheduler()
     let value = ATTNotification(handle: 1, value: [1])
@@ -352,7 +352,7 @@ struct PacketSchedulerTests {
       packets.handle(.notFound(.denied("x")), at: later) == [.decided(1, .failed(.denied("x"))), .listen(false)])
   }
 
-  @Test("At most 16 values wait per peer and 64 in all; capacity is reported once")
+  @Test("At most 16 values wait for each peer and 64 in all, and capacity is reported once")
   func limits() {
     var bench = Bench(1)
     for _ in 0..<17 { bench.offer(Self.anna) }
@@ -377,7 +377,7 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "Until its buffers are known a controller gets one packet of 27 bytes at a time")
+    "A controller whose buffers are not known yet gets one packet of 27 bytes at a time")
   func leastBuffers() {
     var bench = Bench(0, length: 3)
     bench.offer(Self.anna, 60)

@@ -27,7 +27,7 @@ struct RandomPacketTests {
   ]
 
   @Test(
-    "After 300 random events, 100 times, each value has one outcome on its own link",
+    "In 100 runs of 300 random events each value has exactly one outcome, on the link that it was sent to",
     arguments: conditions.indices)
   func runs(_ number: Int) {
     for seed in 0..<100 as Range<UInt64> {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import HCI
 
-@Suite("Values through the raw HCI socket")
+@Suite("Sending values through the raw HCI socket")
 struct RawHCITests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -63,7 +63,7 @@ struct RawHCITests {
     }
   }
 
-  @Test("A controller's buffers are read once, and the least is assumed until then")
+  @Test("A controller's buffer sizes are read once, and the minimum is assumed until the answer")
   @LoopActor
   func asking() async throws {
     let bench = Bench(buffers: LEBuffers(length: 251, count: 8))
@@ -84,7 +84,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("A controller that never reports its buffers gets one small packet at a time")
+  @Test("A controller that never reports its buffer sizes gets one small packet at a time")
   @LoopActor
   func silent() async throws {
     let bench = Bench()
@@ -108,7 +108,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("Ten values never put a third packet into two buffers, and arrive complete")
+  @Test("Ten values for a controller with two buffers never have three packets in flight, and arrive complete")
   @LoopActor
   func twoBuffers() async throws {
     let bench = Bench()
@@ -132,7 +132,7 @@ struct RawHCITests {
     #expect(bench.controller.filter == .nothing)
   }
 
-  @Test("A value in three packets ends with its link although the handle is reused")
+  @Test("A value of three packets ends with its link, even if the connection handle is used again")
   @LoopActor
   func endedAmid() async throws {
     let bench = Bench()
@@ -149,7 +149,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("A link that ends during the look-up gets nothing, nor does its successor")
+  @Test("If a link ends while it is looked up, neither this link nor its successor gets the value")
   @LoopActor
   func endedMeanwhile() async throws {
     let bench = Bench()
@@ -163,7 +163,7 @@ struct RawHCITests {
     #expect(bench.controller.sent.all.isEmpty && bench.controller.violations.isEmpty)
   }
 
-  @Test("`forget` drops what waits for a link")
+  @Test("`forget` drops the values that wait for a link")
   @LoopActor
   func forgotten() async throws {
     let bench = Bench()
@@ -175,7 +175,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all == [.sent, .sent, .linkGone])
   }
 
-  @Test("A refused value's peer is reported when there is capacity")
+  @Test("A peer whose value was refused is reported when there is capacity")
   @LoopActor
   func room() async throws {
     let (bench, rooms) = (Bench(), Mailbox<BluetoothAddress>())
@@ -197,7 +197,7 @@ struct RawHCITests {
     watch.cancel()
   }
 
-  @Test("CAP_NET_RAW is effective only while a packet is sent or a filter set")
+  @Test("CAP_NET_RAW is effective only while a packet is sent or a socket filter is set")
   @LoopActor
   func privilege() async throws {
     let bench = Bench()
@@ -220,7 +220,7 @@ struct RawHCITests {
   }
 
   @Test(
-    "In a program CAP_NET_RAW is raised for the thread and dropped again",
+    "In a running program CAP_NET_RAW is raised only for the sending thread and dropped again",
     .enabled(if: Capabilities.permitted.contains(.netRaw)))
   @LoopActor
   func capability() throws {
@@ -247,7 +247,7 @@ struct RawHCITests {
     func sharedBuffers(of index: UInt16) -> LEBuffers? { nil }
   }
 
-  @Test("A removed controller fails waiting values, and its successor is opened anew")
+  @Test("The removal of a controller fails waiting values, and a controller with the same number is opened anew")
   @LoopActor
   func takenOut() async throws {
     let bench = Bench()
@@ -270,7 +270,7 @@ struct RawHCITests {
     #expect(bench.opened.all == [0, 0, 0])
   }
 
-  @Test("Closing fails waiting values, and each callback runs once")
+  @Test("Closing raw HCI fails waiting values, and each callback runs once")
   @LoopActor
   func closed() async throws {
     let bench = Bench()
@@ -282,7 +282,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all == [.sent, .sent, .failed(.noController)])
   }
 
-  @Test("Malformed events of a controller are ignored")
+  @Test("Malformed HCI events of a controller are ignored")
   @LoopActor
   func nonsense() async throws {
     let bench = Bench()
@@ -300,7 +300,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all.allSatisfy { $0 == .sent })
   }
 
-  @Test("A kernel error gives its reason and whether it is passing")
+  @Test("Each kernel error for raw HCI has a reason, and is classified as temporary or permanent")
   @LoopActor
   func refused() async throws {
     let hci = KernelHCI(makeSocket: { (_) throws(HCIError) in throw HCIError(EPERM, in: "bind") })

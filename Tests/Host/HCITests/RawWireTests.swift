@@ -7,11 +7,11 @@ import Testing
 
 @testable import HCI
 
-@Suite("Bytes of raw HCI sockets")
+@Suite("Encoding of raw HCI packets")
 struct RawWireTests {
   private static func hex(_ text: String) throws -> [UInt8] { try ManagementWireTests.hex(text) }
 
-  @Test("A short value is one packet, a long one is cut to the controller's length")
+  @Test("A short value is sent as one HCI packet, and a long one is split at the controller's packet length")
   func packets() {
     let short: [UInt8] = [0x02, 0x40, 0x00, 0x0A, 0x00, 0x06, 0x00, 0x04, 0x00, 0x1B, 0x3F, 0x00, 1, 0, 0]
     #expect(ATTNotification(handle: 0x003F, value: [1, 0, 0]).packets(on: 0x0040, buffers: .least) == [short])
@@ -35,7 +35,7 @@ struct RawWireTests {
     }
   }
 
-  @Test("A value is limited by MTU and attribute length")
+  @Test("A raw HCI value is truncated to the MTU and to the maximum length of an attribute")
   func limits() {
     #expect(ATTNotification.limit(mtu: ATT.firstMTU) == 20)
     #expect(ATTNotification.limit(mtu: 514) == 511 && ATTNotification.limit(mtu: 515) == 512)
@@ -44,7 +44,7 @@ struct RawWireTests {
     #expect(ATTNotification.limit(mtu: 0) == 0)
   }
 
-  @Test("The kernel's list of links is decoded with its clients")
+  @Test("The kernel's list of links is decoded with addresses and handles")
   func links() throws {
     let header = "0000 0500"
     let client = "4000 0100 0002 aa00 80 00 0100 00000000"
@@ -68,7 +68,7 @@ struct RawWireTests {
       caught(WireError.self) { try HCILink.list(reading: [0, 0, 65, 0] + many) } == .tooLong(field: "links", limit: 64))
   }
 
-  @Test("A controller's buffer sizes are accepted within limits")
+  @Test("A controller's buffer sizes are accepted only within limits")
   func buffers() throws {
     func answer(_ text: String) throws -> ControllerEvent? {
       try ControllerEvent(reading: Self.hex("040e07 01 0220 " + text))
@@ -87,7 +87,7 @@ struct RawWireTests {
     #expect(caught(WireError.self) { try LEBuffers.shared(reading: [1, 2]) } != nil)
   }
 
-  @Test("Completed packets and ended links are decoded, and other events ignored")
+  @Test("HCI events for completed packets and ended links are decoded, and other events are ignored")
   func events() throws {
     let two = try ControllerEvent(reading: Self.hex("041309 02 4000 0200 4130 0300"))
     #expect(two == .completed([.init(handle: 0x40, count: 2), .init(handle: 0x41, count: 3)]))
@@ -105,7 +105,7 @@ struct RawWireTests {
     }
   }
 
-  @Test("A filter has the kernel's layout: type, events, opcode")
+  @Test("An HCI socket filter has the kernel's layout of type, events and opcode")
   func filter() throws {
     #expect(try HCIFilter(events: [0x0E], opcode: 0x2002).bytes == Self.hex("10000000 00400000 00000000 0220 0000"))
     #expect(try HCIFilter(events: [0x05, 0x13]).bytes == Self.hex("10000000 20000800 00000000 0000 0000"))
@@ -113,7 +113,7 @@ struct RawWireTests {
     #expect(HCIFilter.nothing.bytes == [UInt8](repeating: 0, count: 16))
   }
 
-  @Test("A packet longer than the limit is reported as too long")
+  @Test("A received HCI packet longer than the limit is reported as too long")
   func truncated() throws {
     var ends: [Int32] = [-1, -1]
     socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
@@ -128,7 +128,7 @@ struct RawWireTests {
     #expect(caught(HCIError.self) { try near.listen(to: .nothing) } != nil)
   }
 
-  @Test("A socket that is not Bluetooth has no list of links and no buffers")
+  @Test("Reading links or buffers from a socket that is not a Bluetooth socket gives an error")
   @LoopActor
   func noBluetooth() {
     var ends: [Int32] = [-1, -1]

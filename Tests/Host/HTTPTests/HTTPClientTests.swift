@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Thali
 
-@Suite("The HTTP client", .serialized)
+@Suite("The HTTP client of private presence", .serialized)
 struct HTTPClientTests {
   typealias Outcome = Result<HTTPResponseReader.Response, HTTPClientError<HTTPError>>
 
@@ -44,7 +44,7 @@ struct HTTPClientTests {
     if case .failure(.response(error)) = outcome { true } else { false }
   }
 
-  @Test("The client gets the announcement that the server serves")
+  @Test("The HTTP client gets the announcement that the HTTP server serves")
   @LoopActor
   func own() async throws {
     let server = try BeaconServer()
@@ -59,7 +59,7 @@ struct HTTPClientTests {
     #expect(try await box.next() == .announcement(bytes))
   }
 
-  @Test("A body without a length ends with the connection, and one of 4,096 bytes is refused")
+  @Test("An HTTP body without a length ends with the connection, and one of 4,096 bytes is refused")
   @LoopActor
   func bodies() async throws {
     let head = Array("HTTP/1.1 200 OK\r\n\r\n".utf8)
@@ -70,14 +70,14 @@ struct HTTPClientTests {
     #expect(Self.isRefused(try await Self.fetch(Array("SSH-2.0-x\r\n\r\n".utf8)), .malformed))
   }
 
-  @Test("A server that does not complete its response within 5 s is given up")
+  @Test("A request fails if the HTTP server has not completed its response within 5 s")
   @LoopActor
   func timeout() async throws {
     let outcome = try await Self.fetch(Array("HTTP/1.1 200 OK\r\n".utf8), closes: false, clock: HandClock())
     if case .failure(.timedOut) = outcome {} else { Issue.record("\(outcome)") }
   }
 
-  @Test("A port where nothing listens is an error of the network")
+  @Test("A connection to a port without a listener gives a network error")
   @LoopActor
   func refused() async throws {
     let listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }

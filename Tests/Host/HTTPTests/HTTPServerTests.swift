@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Thali
 
-@Suite("The HTTP server", .serialized)
+@Suite("The HTTP server of private presence", .serialized)
 struct HTTPServerTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -14,7 +14,7 @@ struct HTTPServerTests {
     Array("\(method) \(path) HTTP/1.1\r\nHost: x\r\n\r\n".utf8)
   }
 
-  @Test("The server answers a request for beacons with the status of the engine: 200, 204, 404, 405 and 503")
+  @Test("A request for beacons gets the HTTP status that the engine decides: 200, 204, 404, 405 or 503")
   @LoopActor
   func statuses() async throws {
     let server = try BeaconServer()
@@ -40,7 +40,7 @@ struct HTTPServerTests {
     #expect(server.counters.unreadable == 0)
   }
 
-  @Test("A request that comes byte by byte is answered")
+  @Test("An HTTP request that arrives byte by byte is answered")
   @LoopActor
   func slowly() async throws {
     let server = try BeaconServer()
@@ -57,7 +57,7 @@ struct HTTPServerTests {
     }
   }
 
-  @Test("A head of 2,048 bytes is answered, a longer one gets 431, and one of 1 MB ends the connection")
+  @Test("An HTTP head of 2,048 bytes is answered, a longer one gets 431, and one of 1 MB ends the connection")
   @LoopActor
   func heads() async throws {
     let server = try BeaconServer()
@@ -73,7 +73,7 @@ struct HTTPServerTests {
     try await until { server.counters.unreadable == 1 }
   }
 
-  @Test("Bytes that are not a request are refused, and the next request is answered")
+  @Test("Bytes that are not an HTTP request are refused, and the next request is answered")
   @LoopActor
   func malformed() async throws {
     let server = try BeaconServer()
@@ -89,7 +89,7 @@ struct HTTPServerTests {
     #expect(try await server.exchange(Self.get(path)).hasPrefix("HTTP/1.1 204 "))
   }
 
-  @Test("A connection is closed after 5 s, also if the client sends a byte now and then")
+  @Test("An HTTP connection is closed after 5 s, even if the client sends a byte now and then")
   @LoopActor
   func slowloris() async throws {
     let server = try BeaconServer()
@@ -111,7 +111,7 @@ struct HTTPServerTests {
     #expect(server.counters.timedOut == 1 && server.counters.unreadable == 0)
   }
 
-  @Test("Four connections of one address are open at a time, and a fifth is closed")
+  @Test("Up to four HTTP connections from one address are open at a time, and a fifth is closed")
   @LoopActor
   func limits() async throws {
     let server = try BeaconServer()
@@ -126,7 +126,7 @@ struct HTTPServerTests {
     #expect(server.listener?.counters.tooManyOfAddress == 1)
   }
 
-  @Test("The server serves one end of a socket pair, and closes connections when it is closed")
+  @Test("The HTTP server can serve one end of a socket pair, and closes its connections when it is closed")
   @LoopActor
   func pair() async throws {
     let server = try BeaconServer()

@@ -8,11 +8,11 @@ import Testing
 
 @testable import Hosting
 
-@Suite("Metrics")
+@Suite("Prometheus metrics")
 struct MetricsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A metric has its help, type and samples with escaped labels, and one without samples is left out")
+  @Test("A metric has help, type and samples with escaped labels, and a metric without samples is left out")
   func text() {
     let metrics = [
       Metric("earshot_a_total", .counter, help: "Number of \\ and\nlines.", [.init(7)]),
@@ -31,7 +31,7 @@ struct MetricsTests {
         """)
   }
 
-  @Test("Names on D-Bus become names with underscores")
+  @Test("D-Bus names in camel case become metric names with underscores")
   func names() {
     #expect(MetricsText.snake("CrcFailures") == "crc_failures")
     #expect(MetricsText.snake("PresenceRadio") == "presence_radio")
@@ -55,7 +55,7 @@ struct MetricsTests {
       ] + (hasCounters ? [counters] : []))
   }
 
-  @Test("Metrics are the counters, numbers, truth values and states that every program may read")
+  @Test("The metrics contain counters, numbers, booleans and states that every program may read")
   func collected() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -84,7 +84,8 @@ struct MetricsTests {
     }
   }
 
-  @Test("The file is written at once and at the interval, readable for every user, and not at all with 0s")
+  @Test(
+    "The metrics file is written at the start and at each interval, readable for all users, but not with interval 0s")
   @LoopActor
   func file() async throws {
     let folder = try ScratchFolder()
@@ -109,30 +110,7 @@ struct MetricsTests {
     #expect(count == 4)
   }
 
-  @Test("A pipe or a link in the place of the new file is replaced, and nothing is written to it")
-  func otherFiles() async throws {
-    let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let time = VirtualTime()
-      let file = MetricsFile(
-        path: folder.path("metrics.prom"), interval: .seconds(15), scheduler: time, disk: time, text: { "text\n" })
-      try #require(mkfifo(folder.path("metrics.prom.new"), 0o600) == 0)
-      // A write to a pipe without a reader would block the test.
-      let reader = open(folder.path("metrics.prom.new"), O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-      defer { close(reader) }
-      file.begin()
-      time.advance(by: .seconds(1))
-      var status = stat()
-      #expect(lstat(folder.path("metrics.prom"), &status) == 0 && status.st_mode & S_IFMT == S_IFREG)
-      try folder.write(Array("other".utf8), to: "other")
-      try folder.linkSymbolically(folder.path("other"), as: "metrics.prom.new")
-      time.advance(by: .seconds(15))
-      #expect(try folder.read("other") == Array("other".utf8))
-      #expect(try folder.read("metrics.prom") == Array("text\n".utf8))
-    }
-  }
-
-  @Test("A folder that does not exist does not end the writes")
+  @Test("If the folder of the metrics file does not exist, later writes are still attempted")
   @LoopActor
   func noFolder() async throws {
     let folder = try ScratchFolder()

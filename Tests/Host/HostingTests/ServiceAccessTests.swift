@@ -3,9 +3,9 @@ import Testing
 @testable import DBus
 @testable import Hosting
 
-@Suite("The access rule of the service")
+@Suite("The access rule of the service's D-Bus interfaces")
 struct ServiceAccessTests {
-  @Test("The group may do everything, viewers observe, and others read what is for everybody")
+  @Test("Members of the group may do everything, viewers may observe, and others may read public items")
   func audiences() {
     let rule = ServiceAccess.rule(own: 900, group: 901, viewGroup: 902)
     func audience(_ uid: UInt32, _ groups: UInt32...) -> Audience {
@@ -18,7 +18,7 @@ struct ServiceAccessTests {
     #expect(without.audience(of: Credentials(uid: 1000, pid: nil, gids: [901, 902])) == .everybody)
   }
 
-  @Test("An audience sees its own items and those of the wider audiences")
+  @Test("Each of the audiences group, viewers and everybody may see its own items and those of wider audiences")
   func order() {
     #expect(Audience.group.maySee(.group) && Audience.group.maySee(.viewers) && Audience.group.maySee(.everybody))
     #expect(!Audience.viewers.maySee(.group) && Audience.viewers.maySee(.viewers))

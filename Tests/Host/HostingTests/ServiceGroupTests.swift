@@ -44,7 +44,7 @@ struct ServiceGroupTests {
     var lines: [String] { Record.current.lines }
   }
 
-  @Test("Services begin in order, stop in reverse order, and close in order after all have stopped")
+  @Test("Services start in order, stop in reverse order, and close in order after all have stopped")
   func order() async {
     await LoopActor.run {
       let stage = Stage()
@@ -63,7 +63,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The start waits until all services are restored, within a limit")
+  @Test("The start waits until all services have restored their state, up to a time limit")
   func restoring() async {
     await LoopActor.run {
       let stage = Stage()
@@ -88,7 +88,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("A service turned off in the settings is absent, others are present")
+  @Test("A service that is disabled in the settings is absent, and the others are present")
   func turnedOff() async {
     await LoopActor.run {
       let stage = Stage { $0.isOff = ["Second"] }
@@ -99,7 +99,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("Each service has its own radio and status callback")
+  @Test("Each service of a group has its own radio and status callback")
   func contexts() async {
     await LoopActor.run {
       let stage = Stage()
@@ -112,7 +112,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The status line joins the lines of the services in order")
+  @Test("The status line contains the lines of the services in order")
   func statusLine() async {
     await LoopActor.run {
       let stage = Stage { $0.statusLines = ["Third": "Three.", "First": "One."] }
@@ -122,7 +122,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("A group ends once, when its last service has closed", arguments: ["First", "Third"])
+  @Test("A service group ends once, when its last service has closed", arguments: ["First", "Third"])
   func lastToRest(last: String) async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["First", "Third"] }
@@ -140,7 +140,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("A service that never closes is awaited up to its limit and the grace period")
+  @Test("A service that never closes is awaited until its time limit and the grace period have passed")
   func neverAtRest() async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["Second"] }
@@ -164,7 +164,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The objects of all services are exported below the manager")
+  @Test("The objects of all services are exported below the object manager")
   func faces() async {
     await LoopActor.run {
       let stage = Stage()

@@ -3,7 +3,7 @@ import Testing
 @testable import Journal
 
 @Suite struct CatalogTests {
-  @Test("The catalog has one entry per ID in the journal's format")
+  @Test("The journal catalog has one entry for each message ID, in the journal's format")
   func entries() {
     let first = MessageID(
       "First", "00000000000000000000000000000001", "The first", "It has happened.\n\nTwo paragraphs.")

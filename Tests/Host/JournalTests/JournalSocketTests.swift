@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The socket to the journal")
 struct JournalSocketTests {
-  @Test("A record reaches the journal with all fields, multi-line ones with their length")
+  @Test("A log record reaches the journal with all fields, and multi-line fields have a length")
   func line() throws {
     let journal = try FakeJournal()
     let log = Log(destination: .journal(identifier: "test", JournalSocket(path: journal.path)), level: .info)
@@ -21,7 +21,7 @@ struct JournalSocketTests {
       entry.bytes.starts(with: Array("MESSAGE\n".utf8) + [3, 0, 0, 0, 0, 0, 0, 0] + Array("a\nb\nPRIORITY".utf8)))
   }
 
-  @Test("A journal that does not read blocks no caller; lost records are counted and reported later")
+  @Test("A journal that does not read blocks no caller, and lost records are counted and reported later")
   func deaf() throws {
     let journal = try FakeJournal()
     let socket = JournalSocket(path: journal.path)
@@ -66,7 +66,7 @@ struct JournalSocketTests {
     }
   }
 
-  @Test("A record too large for a datagram is a memory file with all seals")
+  @Test("A log record too large for a datagram is sent as a memory file with all seals")
   func large() throws {
     let journal = try FakeJournal()
     let socket = JournalSocket(path: journal.path)

@@ -18,7 +18,7 @@ import Testing
   }
 
   @Test(
-    "The journal is chosen only if standard error is its stream, and colour only on a terminal without NO_COLOR",
+    "The log goes to the journal only if standard error is its stream, and has colour only on a terminal",
     arguments: [
       ("8:1", nil, "8:1", false, "journal earshotd"), ("8:1", nil, "8:2", false, "plain"),
       (nil, nil, nil, true, "colour"),
@@ -32,7 +32,7 @@ import Testing
     #expect(Self.name(destination) == expected)
   }
 
-  @Test("The journal gets text, priority, ID, source location and all fields")
+  @Test("The journal gets the text, priority, message ID, source location and all fields")
   func entry() {
     let entry = JournalEntry(Self.record, identifier: "earshotd")
     #expect(
@@ -50,7 +50,7 @@ import Testing
         """)
   }
 
-  @Test("A terminal line has time, level, text and fields, and colours only on request")
+  @Test("A log line on a terminal has time, level, text and fields, and colours only on request")
   func plainLine() {
     let line = TerminalLine(Self.record, time: timespec(tv_sec: 0, tv_nsec: 7_000_000), colour: false).text
     #expect(line.hasSuffix(".007 error    The radio is gone.  adapter=hci0 error=gone\n"))
@@ -58,7 +58,7 @@ import Testing
     #expect(line.firstIndex(of: ".") == line.index(line.startIndex, offsetBy: 8))
   }
 
-  @Test("A coloured line ends each colour it begins")
+  @Test("A coloured log line ends each colour that it begins")
   func colouredLine() {
     for level in LogLevel.allCases {
       let record = LogRecord(
@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  @Test("A line is written completely to the file descriptor")
+  @Test("A log line is written to its file descriptor completely, even after partial writes")
   func writing() throws {
     var ends: [Int32] = [-1, -1]
     try #require(pipe(&ends) == 0)

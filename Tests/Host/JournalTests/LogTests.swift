@@ -16,7 +16,7 @@ import Testing
     }
   }
 
-  @Test("A record has level, text, ID, fields and source location")
+  @Test("A log record has level, text, message ID, fields and source location")
   func record() throws {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -30,7 +30,7 @@ import Testing
           file: "JournalTests/LogTests.swift", function: "record()", line: line))
   }
 
-  @Test("Each method logs at its level")
+  @Test("The methods error, warning, notice, info and debug log at the level of their name")
   func methods() {
     let collector = Collector()
     let log = collector.log(level: .debug)
@@ -43,7 +43,7 @@ import Testing
     #expect(collector.all.map(\.text) == ["e", "w", "n", "i", "d"])
   }
 
-  @Test("Below the level nothing is logged or formatted; the level can be changed")
+  @Test("A message below the log level is neither logged nor formatted, and the level can be changed")
   func levels() {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -65,7 +65,7 @@ import Testing
     #expect(log.level == .error)
   }
 
-  @Test("A capture closure may log")
+  @Test("A log destination may itself log a message while it handles a record")
   func reentrance() {
     let log = Locked<Log?>(nil)
     let lines = Atomic(0)
@@ -79,7 +79,7 @@ import Testing
     #expect(lines.load(ordering: .relaxed) == 2)
   }
 
-  @Test("200 records from many threads all arrive")
+  @Test("200 log records from many threads all arrive")
   func threads() async {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -89,7 +89,7 @@ import Testing
     #expect(Set(collector.all.map(\.text)).count == 200)
   }
 
-  @Test("Level names are converted both ways, in any case, and ordered by importance")
+  @Test("Level names are converted in both directions, in any case, and ordered by importance")
   func levelNames() {
     for level in LogLevel.allCases {
       #expect(LogLevel(name: level.name) == level)
@@ -99,7 +99,7 @@ import Testing
     #expect(LogLevel.debug < .info && LogLevel.warning < .error)
   }
 
-  @Test("A field value is cleaned like any foreign text, and an error shows its code")
+  @Test("Control characters in a log field are replaced like in other foreign text, and an error shows its code")
   func fields() {
     struct Gone: CodedError {
       let code = "gone"

@@ -14,7 +14,7 @@ import Testing
 
   private final class Arbitrary {}
 
-  @Test("Numbers, booleans, durations, errors and loggable values are formatted readably")
+  @Test("Numbers, booleans, durations, errors and loggable values are formatted readably in log texts")
   func interpolations() {
     let cases: [(LogText, String)] = [
       ("Nothing to add.", "Nothing to add."),
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(
-    "A duration is shown in a readable unit",
+    "A duration in a log text is shown in a readable unit",
     arguments: [
       (Duration.zero, "0 ns"), (.nanoseconds(999), "999 ns"), (.microseconds(250), "250 µs"),
       (.milliseconds(40), "40 ms"), (.milliseconds(1_500), "1.5 s"), (.seconds(119), "119 s"),
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(
-    "A foreign string cannot move the cursor, reverse reading or be invisible",
+    "A foreign string in a log text cannot move the cursor, reverse the direction or be invisible",
     arguments: [
       ("plain, äöü 中文 👩‍👩‍👧", "plain, äöü 中文 👩‍👩‍👧"),
       ("two\nlines\r\n", "two\u{FFFD}lines\u{FFFD}"),
@@ -55,7 +55,7 @@ import Testing
     #expect(line.text == expected)
   }
 
-  @Test("A foreign string is cut at 200 scalars, also within a character")
+  @Test("A foreign string in a log text is cut at 200 Unicode scalars, even within a character")
   func cut() {
     let exact = String(repeating: "x", count: 200)
     #expect(PrintableText.clean(exact) == exact)
@@ -66,7 +66,7 @@ import Testing
     #expect(PrintableText.clean("abc", limit: 0) == "…")
   }
 
-  @Test("Bytes, objects, fractions, dictionaries and uncoded errors cannot be interpolated")
+  @Test("Byte arrays, objects, fractions, dictionaries and errors without a code cannot be put in a log text")
   func refusals() {
     struct Plain: Error {}
     // The overload below is chosen only where Journal has none: in other code these lines would not compile.

@@ -5,7 +5,7 @@ import Testing
 @Suite struct RateLimiterTests {
   private static func second(_ number: Int64) -> Instant { .zero.advanced(by: .seconds(number)) }
 
-  @Test("A key gets its lines per minute, and refused ones are counted")
+  @Test("The log rate limiter allows a number of lines per minute for each key, and counts refused ones")
   func window() {
     var limiter = RateLimiter<String>(perMinute: 2)
     let steps: [(String, Int64, Bool)] = [
@@ -22,7 +22,7 @@ import Testing
     #expect(limiter.suppressed == 0)
   }
 
-  @Test("10,000 different keys get at most the lines of the bounded table")
+  @Test("For 10,000 different keys, the rate limiter allows at most the lines of its bounded table")
   func changingKeys() {
     var limiter = RateLimiter<Int>(perMinute: 3, capacity: 10)
     let allowed = (0..<10_000).filter { limiter.allow($0, at: .zero) }.count
@@ -30,7 +30,7 @@ import Testing
     #expect(limiter.suppressed == 10_000 - 13)
   }
 
-  @Test("`wouldAllow` predicts the result of `allow` and counts nothing")
+  @Test("`wouldAllow` predicts the result of `allow`, and does not count as a line")
   func asking() {
     var (limiter, unasked) = (RateLimiter<Int>(perMinute: 2, capacity: 3), RateLimiter<Int>(perMinute: 2, capacity: 3))
     var answers: Set<Bool> = []
@@ -45,7 +45,7 @@ import Testing
     #expect(answers == [true, false] && limiter.total == unasked.total)
   }
 
-  @Test("A known key keeps its allowance while new keys fill the table")
+  @Test("A key in the rate limiter's table keeps its allowance while new keys fill the table")
   func knownKey() {
     var limiter = RateLimiter<Int>(perMinute: 2, capacity: 1)
     let first = limiter.allow(0, at: .zero)
@@ -54,7 +54,7 @@ import Testing
     #expect(first && second)
   }
 
-  @Test("After a minute old keys leave a full table and new ones enter")
+  @Test("After a minute, old keys leave a full rate limiter table, and new keys enter it")
   func expiry() {
     var limiter = RateLimiter<Int>(perMinute: 1, capacity: 2)
     let first = (0..<5).filter { limiter.allow($0, at: .zero) }

@@ -73,7 +73,7 @@ struct SocketConnectorTests {
     }
   }
 
-  @Test("A request of 5 MB and a reply of 3 MB arrive completely with their ends")
+  @Test("A request of 5 MB and a reply of 3 MB pass a local socket completely")
   @LoopActor
   func whole() async throws {
     let listener = try Listener()
@@ -92,7 +92,7 @@ struct SocketConnectorTests {
     #expect(reply == Array(request.prefix(3_000_000)) && end == .ended)
   }
 
-  @Test("A program that answers without reading the request is read to its end")
+  @Test("The reply of a local program that does not read the request is read to its end")
   @LoopActor
   func unread() async throws {
     let listener = try Listener()
@@ -105,7 +105,7 @@ struct SocketConnectorTests {
     #expect(reply == Array("no".utf8) && end == .ended)
   }
 
-  @Test("A path without a listener, other than a socket, or too long is missing")
+  @Test("A path without a listener, that is not a socket, or that is too long gives the error for a missing socket")
   @LoopActor
   func missing() async throws {
     let listener = try Listener()

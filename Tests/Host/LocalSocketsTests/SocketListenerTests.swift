@@ -5,7 +5,7 @@ import Testing
 
 @testable import LocalSockets
 
-@Suite("Connections in both directions", .serialized)
+@Suite("Local sockets that carry data in both directions", .serialized)
 struct SocketListenerTests {
   private let folder: ScratchFolder
   private var path: String { folder.path("socket") }
@@ -45,7 +45,7 @@ struct SocketListenerTests {
     return (Pair(near, far), user, listening)
   }
 
-  @Test("3 MB arrive whole in each direction, and every octet is reported as written")
+  @Test("3 MB arrive complete in each direction of a local socket, and all bytes are reported as written")
   @LoopActor
   func bothWays() async throws {
     let (pair, user, listening) = try await pair()
@@ -64,7 +64,7 @@ struct SocketListenerTests {
     #expect(written == bytes.count)
   }
 
-  @Test("What was sent before a close arrives, and then the end")
+  @Test("Data sent before a local socket is closed arrives, and then the end")
   @LoopActor
   func close() async throws {
     let (pair, _, listening) = try await pair()
@@ -77,7 +77,7 @@ struct SocketListenerTests {
     #expect(try await pair.atFar.first { $0 == .ended } == .ended)
   }
 
-  @Test("A connection that is not read leaves its octets with the peer, also when the peer is gone")
+  @Test("Bytes on a local socket that is not read stay with the peer, even when the peer is gone")
   @LoopActor
   func notRead() async throws {
     let (pair, _, listening) = try await pair()
@@ -95,7 +95,7 @@ struct SocketListenerTests {
     _ = try await pair.atNear.first { $0 == .ended || $0 == .received([1, 2, 3]) }
   }
 
-  @Test("An orphaned socket is replaced, and one at which somebody listens is not")
+  @Test("A listener replaces an orphaned socket file, but not one on which another program listens")
   @LoopActor
   func orphan() async throws {
     let first = try SocketListener().listen(at: path, mode: 0o600) { _, _ in }
@@ -120,7 +120,7 @@ struct SocketListenerTests {
     second.cancel()
   }
 
-  @Test("A path that is a file, relative, or too long is refused")
+  @Test("A socket path that is a regular file, relative or too long is refused")
   @LoopActor
   func badPaths() throws {
     try folder.write([1], to: "socket")

@@ -3,9 +3,9 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Canaries of workers", .timeLimit(.minutes(10)))
+@Suite("Health checks of worker threads", .timeLimit(.minutes(10)))
 struct CanaryTests {
-  @Test("A worker is healthy while its canaries return within 10 s, and again after a hang")
+  @Test("A worker is healthy while its canary jobs return within 10 s, and becomes healthy again after a hang")
   func hanging() async {
     await onLoop {
       let worker = HeldWorker()

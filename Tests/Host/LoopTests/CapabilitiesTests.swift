@@ -2,7 +2,7 @@ import Foundation
 import Loop
 import Testing
 
-@Suite("Capabilities")
+@Suite("Process capabilities")
 struct CapabilitiesTests {
   /// Runs `body` on a thread of its own: capabilities belong to a thread, and no other thread needs those that are
   /// dropped here.
@@ -13,7 +13,7 @@ struct CapabilitiesTests {
   }
 
   @Test(
-    "A dropped capability is not available, and one that stays permitted is effective only during its use",
+    "A dropped capability is not available, and a permitted one is effective only while it is used",
     .enabled(if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities"))
   func give() async {
     let before = Capabilities.permitted
@@ -32,7 +32,7 @@ struct CapabilitiesTests {
     #expect(Capabilities.permitted == before)
   }
 
-  @Test("Dropping absent capabilities succeeds")
+  @Test("Dropping capabilities that the process does not have succeeds")
   func none() async {
     let seen = await onOwnThread {
       _ = Capabilities.give(up: [.netAdmin, .netRaw])

@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test("Postponing a deadline 1,000 times sets two timers and fires at the last time")
+  @Test("Postponing a deadline 1,000 times sets only two timers, and the deadline fires at the last time")
   func pushing() async {
     await onLoop {
       let time = HandTime()
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test("A deadline may be advanced, cancelled and set again")
+  @Test("A deadline can be set earlier, cancelled and set again")
   func moving() async {
     await onLoop {
       let time = HandTime()
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test("A deadline may be set within its own call")
+  @Test("A deadline can be set again from its own handler")
   func within() async {
     await onLoop {
       let time = HandTime()
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("A cancelled deadline leaves no timer")
+  @Test("A cancelled deadline leaves no timer in the event loop")
   func takingAway() async {
     await onLoop {
       let time = HandTime()
@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test("A dropped deadline does not fire and leaves no timer")
+  @Test("A dropped deadline does not fire and leaves no timer in the event loop")
   func dropping() async {
     await onLoop {
       let time = HandTime()

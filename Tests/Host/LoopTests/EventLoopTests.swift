@@ -4,7 +4,7 @@ import Loop
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct EventLoopTests {
-  @Test("Closures and jobs of one thread run in order on the loop's thread")
+  @Test("Closures and jobs submitted by one thread run in order on the event loop's thread")
   func order() async {
     await onLoop {}
     let notes = Notes()
@@ -20,7 +20,7 @@ import Testing
     #expect(lines == (0..<1000).map { "\($0)" } && !EventLoop.shared.isCurrent)
   }
 
-  @Test("A closure entered on the loop runs after the current call")
+  @Test("A closure that is submitted from the event loop runs after the current call")
   func soon() async {
     await onLoop {
       let notes = Notes()
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test("A run on the loop actor is not interrupted by other threads")
+  @Test("A function isolated to the loop's actor is not interrupted by work of other threads")
   func atomicity() async {
     await onLoop {}
     let counter = Counter()
@@ -56,7 +56,7 @@ import Testing
     #expect(value == 1000)
   }
 
-  @Test("80,000 wake-ups from four tasks are all noticed")
+  @Test("80,000 wake-ups of the event loop from four tasks are all handled")
   func wakeups() async {
     await onLoop {}
     await withTaskGroup(of: Void.self) { group in
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("`run` rethrows errors and returns values")
+  @Test("`EventLoop.run` returns the value or rethrows the error of its closure")
   func results() async {
     struct Refusal: Error {}
     await onLoop {}
@@ -80,7 +80,7 @@ import Testing
     await #expect(throws: Refusal.self) { try await LoopActor.run { throw Refusal() } }
   }
 
-  @Test("Timers fire once and not early; a past one fires as soon as possible")
+  @Test("An event loop timer fires once and not early, and one in the past fires as soon as possible")
   func timers() async {
     await onLoop {
       let loop = EventLoop.shared
@@ -103,7 +103,7 @@ import Testing
     }
   }
 
-  @Test("A cancelled or dropped timer does not fire")
+  @Test("An event loop timer that is cancelled or dropped does not fire")
   func cancelledTimers() async {
     await onLoop {
       let loop = EventLoop.shared
@@ -118,7 +118,7 @@ import Testing
     }
   }
 
-  @Test("The clock never decreases")
+  @Test("The event loop's clock never goes backwards")
   func monotony() async {
     await onLoop {
       var last = EventLoop.shared.now
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test("Offloaded work runs on another thread, and its result arrives on the loop")
+  @Test("Offloaded work runs on another thread, and its result arrives on the event loop")
   func offloading() async {
     await onLoop {
       let notes = Notes()
@@ -145,7 +145,7 @@ import Testing
     }
   }
 
-  @Test("A descriptor is watched for the requested events during its registration")
+  @Test("A file descriptor is watched for the requested events while its registration exists")
   func watching() async throws {
     try await onLoop {
       var ends: [Int32] = [0, 0]
@@ -187,7 +187,7 @@ import Testing
     }
   }
 
-  @Test("Each signal is a call on the loop")
+  @Test("Each Unix signal causes a call on the event loop")
   func signals() async {
     await onLoop {
       let notes = Notes()

@@ -8,7 +8,7 @@ import Testing
     var registrations: [Registration] = []
   }
 
-  @Test("Observers are called in the order of their addition until they are removed")
+  @Test("Observers are called in the order in which they were added, until they are removed")
   func order() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  @Test("An observer removed during a call is not called any more")
+  @Test("An observer that is removed during a notification is not called any more")
   func leaving() async {
     await onLoop {
       let (observers, notes) = (Observers<Void>(), Notes())
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test("An observer added during a call is called from the next call on")
+  @Test("An observer that is added during a notification is called from the next notification on")
   func joining() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("An outdated value does not reach further observers")
+  @Test("If a value changes during a notification, remaining observers do not get the outdated value")
   func outdated() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test("An observer's closure is released with its registration")
+  @Test("The closure of an observer is released with its registration")
   func letting() async {
     await onLoop {
       let observers = Observers<Void>()

@@ -3,14 +3,14 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Memory of the process")
+@Suite("Memory of the daemon process")
 struct ProcessMemoryTests {
-  @Test("Freed memory is overwritten, unless a sanitizer has its own allocator")
+  @Test("Freed memory is overwritten, unless a sanitizer replaces the allocator")
   func wiping() {
     #expect(ProcessMemory.wipesWhatIsFreed == !Sanitizer.isOn)
   }
 
-  @Test("`realloc` keeps the bytes when growing or shrinking")
+  @Test("`realloc` preserves the bytes when memory grows or shrinks")
   func reallocation() throws {
     let sizes = [1, 24, 25, 1000, 1032, 1033, 70_000, 200_000, 5_000_000]
     for (from, to) in sizes.flatMap({ from in sizes.map { (from, $0) } }) {
@@ -27,7 +27,7 @@ struct ProcessMemoryTests {
     free(nil)
   }
 
-  @Test("Code pages that were given back are unmapped and load again when called")
+  @Test("Code pages that were returned to the system are unmapped, and are loaded again when called")
   func code() throws {
     // Number of resident file pages, the third number.
     func filePages() throws -> Int {
@@ -40,7 +40,7 @@ struct ProcessMemoryTests {
     #expect(given > 1 << 20 && after < before * 3 / 4, "\(before) pages, then \(after)")
   }
 
-  @Test("`wipeStack` overwrites the stack below the caller and not the caller's values")
+  @Test("`wipeStack` overwrites the stack below the caller, and not the values of the caller")
   func stack() {
     var own = [UInt64](repeating: 7, count: 3)
     withUnsafeMutablePointer(to: &own) { _ in ProcessMemory.wipeStack() }

@@ -3,7 +3,7 @@ import Loop
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct RegistrationTests {
-  @Test("Cancelling runs the handler once, and dropping afterwards does nothing")
+  @Test("Cancelling a registration runs its handler once, and dropping it afterwards does nothing")
   func cancelling() async {
     await onLoop {
       let notes = Notes()
@@ -17,7 +17,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the last reference on the loop runs the handler at once")
+  @Test("Dropping the last reference to a registration on the event loop runs its handler at once")
   func dropping() async {
     await onLoop {
       let notes = Notes()
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test("A registration dropped on another thread runs its handler on the loop")
+  @Test("A registration dropped on another thread runs its handler on the event loop")
   func droppingElsewhere() async {
     await onLoop {}
     let notes = Notes()
@@ -40,7 +40,7 @@ import Testing
     #expect(lines == ["true"])
   }
 
-  @Test("Cancelling within the handler does not run it again")
+  @Test("Cancelling a registration in its own handler does not run the handler again")
   func recursion() async {
     await onLoop {
       let notes = Notes()

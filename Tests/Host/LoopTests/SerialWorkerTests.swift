@@ -3,9 +3,9 @@ import Glibc
 import Loop
 import Testing
 
-@Suite("Serial workers", .timeLimit(.minutes(10)))
+@Suite("Serial worker threads", .timeLimit(.minutes(10)))
 struct SerialWorkerTests {
-  @Test("Work is done in order on one thread, and results arrive on the loop")
+  @Test("Work is executed in order on one worker thread, and results arrive on the event loop")
   func order() async {
     await onLoop {
       let notes = Notes()
@@ -31,7 +31,7 @@ struct SerialWorkerTests {
     }
   }
 
-  @Test("While workers hang the loop and other work continue")
+  @Test("While a worker thread hangs, the event loop and other workers continue")
   func hanging() async {
     await onLoop {
       var ends: [Int32] = [0, 0]
@@ -60,7 +60,7 @@ struct SerialWorkerTests {
     }
   }
 
-  @Test("Work given to a released worker is still done")
+  @Test("Work submitted to a worker that is then released is still executed")
   func ownerGoes() async {
     await onLoop {
       let notes = Notes()

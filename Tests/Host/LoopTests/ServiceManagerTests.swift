@@ -6,7 +6,7 @@ import Testing
 /// These checks change the environment of the process. They are therefore one test in one loop iteration: a
 /// dbus-daemon that another test starts meanwhile would wait for its readiness to be read.
 @Suite struct ServiceManagerTests {
-  @Test("Readiness, status and watchdog are sent with sd_notify")
+  @Test("Readiness, status and watchdog messages are sent to systemd with sd_notify")
   func conversation() async throws {
     var template = Array("/tmp/earshot-loop.XXXXXX".utf8CString)
     let folder = try #require(mkdtemp(&template).map { String(cString: $0) })

@@ -7,7 +7,7 @@ import Testing
 /// with a stand-in.
 @Suite("The wall clock")
 struct WallClockTests {
-  @Test("The wall clock gives the date, and reports no change if it was not set")
+  @Test("The wall clock gives the date, and reports no change if the system time was not set")
   func date() async {
     await onLoop {
       let clock = SystemWallClock()

@@ -26,7 +26,8 @@ private final class Stand {
 struct WriteBehindTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Of the writes that wait only the last is done, and every caller gets its outcome")
+  @Test(
+    "Of several writes that wait in a write-behind queue only the last is executed, and every caller gets its outcome")
   @LoopActor
   func last() {
     let stand = Stand()
@@ -41,7 +42,7 @@ struct WriteBehindTests {
     #expect(worker.held.isEmpty)
   }
 
-  @Test("A write that is requested by the outcome of another one is done")
+  @Test("A write that is requested in the outcome handler of another write is executed by the write-behind queue")
   @LoopActor
   func next() {
     let stand = Stand()
@@ -52,7 +53,7 @@ struct WriteBehindTests {
     #expect(stand.written == [1, 2])
   }
 
-  @Test("Writes wait for another operation")
+  @Test("Writes in a write-behind queue wait until another operation of the queue has ended")
   @LoopActor
   func operation() {
     let stand = Stand()
@@ -67,7 +68,7 @@ struct WriteBehindTests {
     #expect(stand.written == [1])
   }
 
-  @Test("The queue is idle only when an operation that was requested during a write has ended, too")
+  @Test("A write-behind queue is idle only after an operation requested during a write has ended, too")
   @LoopActor
   func operationDuringWrite() {
     let stand = Stand()
@@ -80,7 +81,7 @@ struct WriteBehindTests {
     #expect(order == ["write", "operation 7", "idle"])
   }
 
-  @Test("Callers that wait for idleness are called once: at once, after the last write, or at their limit")
+  @Test("A caller waiting for an idle queue is called once: at once, after the last write, or at its limit")
   @LoopActor
   func idle() {
     let stand = Stand()

@@ -41,7 +41,7 @@ struct InterfaceTests {
   private let own = IPAddress.v4(0xC0A8_0117)
   private let linkLocal = IPAddress.v6(high: 0xFE80 << 48, low: 5)
 
-  @Test("Messages of the kernel add and remove links and addresses")
+  @Test("Kernel messages add and remove network interfaces and addresses")
   func follow() {
     var table = InterfaceTable()
     _ = table.apply((Self.link(2, "wlan0") + Self.address(2, own) + Self.address(2, linkLocal))[...])
@@ -57,7 +57,7 @@ struct InterfaceTests {
     #expect(table.interfaces.isEmpty)
   }
 
-  @Test("An address counts only when the kernel has checked it for duplicates")
+  @Test("An IPv6 address is used only after the kernel's duplicate address detection")
   func tentative() {
     var table = InterfaceTable()
     _ = table.apply((Self.link(2, "eth0") + Self.address(2, linkLocal, flags: 0xC0))[...])
@@ -68,14 +68,14 @@ struct InterfaceTests {
     #expect(table.interfaces.first?.addresses == [])
   }
 
-  @Test("A message of a bridge, or an address of an interface without a name, adds no interface")
+  @Test("A bridge message, or an address of an interface without a name, adds no network interface")
   func bridge() {
     var table = InterfaceTable()
     _ = table.apply((Self.link(3, "br0", family: 7) + Self.address(4, own))[...])
     #expect(table.interfaces.isEmpty)
   }
 
-  @Test("The end of a dump, a refusal and an interrupted dump are reported")
+  @Test("The end of a netlink dump, an error and an interrupted dump are reported")
   func outcomes() {
     var table = InterfaceTable()
     #expect(table.apply(Self.message(3, Int32(0).nativeBytes)[...]).dumpEnded)
@@ -84,7 +84,7 @@ struct InterfaceTests {
     #expect(table.apply(Self.message(16, flags: 0x10, [])[...]).mustRestart)
   }
 
-  @Test("Truncated and mutated messages trap nowhere, and the table stays within its bounds")
+  @Test("Truncated and mutated netlink messages cause no crash, and the interface table stays within its limits")
   func hostile() {
     let whole = Self.link(2, "eth0") + Self.address(2, own) + Self.address(2, linkLocal, longFlags: 0x80)
     var table = InterfaceTable()
@@ -103,7 +103,7 @@ struct InterfaceTests {
 
   // MARK: The kernel
 
-  @Test("The monitor knows the loopback interface with its addresses, and its state equals what it reported")
+  @Test("The monitor lists the loopback interface with its addresses, and its state equals what it reported")
   @LoopActor
   func kernel() async throws {
     let box = Mailbox<[NetworkInterface]>()

@@ -3,7 +3,7 @@ import Network
 import TestSupport
 import Testing
 
-@Suite("Multicast on one interface", .serialized)
+@Suite("Multicast on one network interface", .serialized)
 struct MulticastPortTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -33,7 +33,7 @@ struct MulticastPortTests {
     try MulticastPort(interface: index, source: source, groups: groups ?? Self.groups, port: number) { box.put($0) }
   }
 
-  @Test("Datagrams to either group reach every port of the interface, and a reply goes back to the sender")
+  @Test("A datagram to either multicast group reaches every port on the interface, and a reply returns to the sender")
   @LoopActor
   func bothGroups() async throws {
     let index = try await Self.loopback().index
@@ -56,7 +56,7 @@ struct MulticastPortTests {
     #expect(first.counters.sent == 2 && first.counters.received == 3)
   }
 
-  @Test("A datagram of 1,500 bytes arrives; one byte more is neither sent nor received")
+  @Test("A datagram of 1,500 bytes arrives; a longer one is neither sent nor received")
   @LoopActor
   func lengths() async throws {
     let index = try await Self.loopback().index
@@ -75,7 +75,7 @@ struct MulticastPortTests {
     #expect(port.counters.tooLong == 1 && port.counters.unsent == 1)
   }
 
-  @Test("A port that is paused reads nothing, and goes on later; a closed one sends nothing")
+  @Test("A multicast port that is paused reads nothing and can be resumed; a closed one sends nothing")
   @LoopActor
   func pause() async throws {
     let index = try await Self.loopback().index
@@ -93,7 +93,7 @@ struct MulticastPortTests {
     #expect(throws: NetworkError.noSuchAddress) { try paused.send([1], to: awake.groups[0]) }
   }
 
-  @Test("IPv6 groups work on each interface with a link-local address, and replies have its zone")
+  @Test("IPv6 multicast works on each interface with a link-local address, and replies contain its zone")
   @LoopActor
   func linkLocal() async throws {
     let usable = try await Self.interfaces().filter(\.isUsable)
@@ -108,7 +108,7 @@ struct MulticastPortTests {
     }
   }
 
-  @Test("A missing interface and an address that is not a group give named errors")
+  @Test("A missing interface, or an address that is not a multicast group, gives a named error")
   @LoopActor
   func errors() throws {
     let box = Mailbox<Datagram>()

@@ -55,7 +55,7 @@ struct SocketStreamTests {
   private static let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
 
   @Test(
-    "3 MB arrive complete over IPv4 and IPv6; after the end of one direction the other stays open",
+    "3 MB arrive complete over IPv4 and IPv6, and after one direction ends the other stays open",
     arguments: [IPAddress.loopback4, .loopback6])
   @LoopActor
   func whole(address: IPAddress) async throws {
@@ -77,7 +77,7 @@ struct SocketStreamTests {
   }
 
   @Test(
-    "A stream whose peer does not read accepts 256 KiB beyond the kernel's buffers, and continues when the peer reads")
+    "A stream to a peer that does not read accepts 256 KiB beyond the kernel's buffers, and then waits")
   @LoopActor
   func backPressure() async throws {
     let pair = try await StreamPair()
@@ -111,7 +111,7 @@ struct SocketStreamTests {
     timer.cancel()
   }
 
-  @Test("A connection to a port where nothing listens is refused; one to an address without an answer times out")
+  @Test("A TCP connection to a port without a listener is refused, and one to a silent address times out")
   @LoopActor
   func failures() async throws {
     let listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }
@@ -131,7 +131,7 @@ struct SocketStreamTests {
     #expect(late.room == 0)
   }
 
-  @Test("A peer that resets the connection ends the stream with an error, after the bytes that it sent before")
+  @Test("A reset by the peer ends the TCP stream with an error, after the bytes that were sent before")
   @LoopActor
   func reset() async throws {
     let pair = try await StreamPair()
@@ -157,7 +157,7 @@ struct SocketStreamTests {
   }
 
   @Test(
-    "A peer that closes a Unix socket is reported as hung up, and everything that it sent before arrives",
+    "A peer that closes a Unix socket is reported as hung up, and all it sent before arrives",
     arguments: [false, true])
   @LoopActor
   func hangUp(isPaused: Bool) async throws {
@@ -180,7 +180,7 @@ struct SocketStreamTests {
     stream.close()
   }
 
-  @Test("A peer that has only ended its direction of a Unix socket is not hung up, and still receives")
+  @Test("A peer that shut down only its own direction of a Unix socket is not hung up, and still receives")
   @LoopActor
   func halfClosed() async throws {
     let (stream, other) = try SocketStream.pair()
@@ -197,7 +197,7 @@ struct SocketStreamTests {
     #expect(try await box.next() == .closed(nil))
   }
 
-  @Test("A stream that its owner closes reports nothing more, and frees its slot")
+  @Test("A stream that its owner closes reports no more events, and frees its slot in the listener")
   @LoopActor
   func close() async throws {
     let pair = try await StreamPair()

@@ -7,7 +7,7 @@ import Testing
 struct TCPListenerTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A listener accepts as many connections of one address as allowed, and another one after one ends")
+  @Test("A TCP listener accepts a limited number of connections from one address, and another one after one ends")
   @LoopActor
   func ofOneAddress() async throws {
     let accepted = Mailbox<IncomingConnection>()
@@ -31,7 +31,7 @@ struct TCPListenerTests {
     #expect(listener.counters.accepted == 5)
   }
 
-  @Test("A listener closes connections above its total, and one that its owner drops frees its slot")
+  @Test("A TCP listener closes connections above its total, and a connection that its owner drops frees its slot")
   @LoopActor
   func total() async throws {
     let box = Mailbox<IncomingConnection>()
@@ -52,7 +52,7 @@ struct TCPListenerTests {
     second.close()
   }
 
-  @Test("A port in use, and an address that this machine does not have, give named errors")
+  @Test("Listening on a port in use, or on an address of another machine, gives a named error")
   @LoopActor
   func errors() throws {
     let listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }

@@ -37,7 +37,7 @@ import Testing
     return AdvertisingData(flags: 2, serviceUUIDs: [service], serviceData: [.init(service: service, bytes: bytes)])
   }
 
-  @Test("Both payloads of a verifier are encoded to the expected bytes", arguments: cases)
+  @Test("Advertising data and scan response of a verifier are encoded to the expected bytes", arguments: cases)
   func tuvali(service: UInt16, scanService: UInt16, name: String, expected: String, expectedScan: String) throws {
     #expect(Hex.encode(try data(service, name: name).encoded()) == expected)
     let response = AdvertisingData(serviceData: [
@@ -46,14 +46,14 @@ import Testing
     #expect(Hex.encode(try response.encoded()) == expectedScan)
   }
 
-  @Test("A name of 14 bytes fits exactly; one of 15 is refused with the needed length")
+  @Test("A local name of 14 bytes fits exactly; one of 15 bytes is refused with the needed length")
   func limit() throws {
     #expect(try data(1, name: "OVPSTADONENTRY").encoded().count == 31)
     let tooLong = try data(1, name: "FIFTEENBYTENAME")
     #expect(throws: RadioError.advertisementTooLong(bytes: 32, limit: 31)) { try tooLong.encoded() }
   }
 
-  @Test("Each field has its AD type and a fixed position, and UUIDs the shortest form")
+  @Test("Each advertising field has its AD type and a fixed position, and UUIDs have the shortest form")
   func structures() throws {
     let long = try #require(BluetoothUUID("00000006-5026-444a-9e0e-d6f2450f3a77"))
     let cases: [(AdvertisingData, String)] = [
@@ -76,7 +76,7 @@ import Testing
     for (data, hex) in cases { #expect(Hex.encode(try data.encoded()) == hex) }
   }
 
-  @Test("`serviceData(for:)` gives the data of the requested service")
+  @Test("`serviceData(for:)` returns the service data of the requested service")
   func sighting() {
     let sighting = Sighting(
       address: BluetoothAddress(1), serviceUUIDs: [],

@@ -7,7 +7,7 @@ struct AdvertisingPatternTests {
   private static let digit = AdvertisingPattern(type: 0x09, offset: 1, bytes: [0x30, 0x31])
 
   @Test(
-    "A pattern matches an AD structure of its type with its bytes at its offset, anywhere in the data",
+    "A pattern matches an AD structure of its type that has its bytes at its offset, anywhere in the data",
     arguments: [
       ([], false, false),
       ([2, 9, 0x7E], true, false),
@@ -32,7 +32,7 @@ struct AdvertisingPatternTests {
     #expect(Self.tilde.matches(padded[3...]) == isTilde, "a slice is read from where it begins")
   }
 
-  @Test("A pattern has at least one byte and ends within 31 bytes")
+  @Test("An advertising pattern has at least one byte, and ends within 31 bytes")
   func validity() {
     let valid = [(0, 1), (0, 31), (30, 1)].map { AdvertisingPattern.isValid(offset: $0.0, count: $0.1) }
     let invalid = [(0, 0), (0, 32), (31, 1), (255, 255)].map { AdvertisingPattern.isValid(offset: $0.0, count: $0.1) }
@@ -40,7 +40,7 @@ struct AdvertisingPatternTests {
   }
 
   @Test(
-    "With an empty pattern list every packet is wanted, with patterns only matching ones"
+    "An empty list of patterns matches every packet, and other lists only packets that match one"
   )
   func listening() {
     #expect(Listening(patterns: []).wants([][...]))

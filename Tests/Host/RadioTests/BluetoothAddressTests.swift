@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct BluetoothAddressTests {
   @Test(
-    "An address is parsed from and written as text",
+    "A Bluetooth address is parsed from text and written as text",
     arguments: [
       ("00:AA:01:00:00:23", 0x00AA_0100_0023), ("00:00:00:00:00:00", 0), ("FF:FF:FF:FF:FF:FF", 0xFFFF_FFFF_FFFF),
       ("C0:00:00:00:00:01", 0xC000_0000_0001),
@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(
-    "A text other than six pairs of hex digits is refused",
+    "A text that is not six pairs of hex digits is refused as a Bluetooth address",
     arguments: [
       "", "00:AA:01:00:00", "00:AA:01:00:00:23:45", "00:AA:01:00:00:2", "00:AA:01:00:00:+2", "00:AA:01:00:00:-2",
       "00-AA-01-00-00-23", "00:AA:01:00:00:G3", "00:AA:01:00::23", "000:A:01:00:00:23", " 00:AA:01:00:00:23",
@@ -26,7 +26,7 @@ import Testing
     #expect(BluetoothAddress(text) == nil)
   }
 
-  @Test("Bits above the 48 of an address are dropped")
+  @Test("The bits above the 48 of a Bluetooth address are dropped")
   func width() {
     #expect(BluetoothAddress(0xFFFF_00AA_0100_0023) == BluetoothAddress(0x00AA_0100_0023))
   }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct BluetoothUUIDTests {
   @Test(
-    "A UUID is converted to and from text and advertised bytes",
+    "A UUID is converted to and from text and to and from advertised bytes",
     arguments: [
       ("00000001-0000-1000-8000-00805f9b34fb", 0x0001, [0x01, 0x00]),
       ("0000ab29-0000-1000-8000-00805f9b34fb", 0xAB29, [0x29, 0xAB]),
@@ -23,13 +23,15 @@ import Testing
     if let short { #expect(BluetoothUUID(short: short) == uuid) }
   }
 
-  @Test("Four hex digits are a 16-bit UUID", arguments: [("AB29", 0xAB29), ("0001", 1), ("ffff", 0xFFFF)])
+  @Test(
+    "A text of four hex digits is parsed as a 16-bit UUID",
+    arguments: [("AB29", 0xAB29), ("0001", 1), ("ffff", 0xFFFF)])
   func short(text: String, value: UInt16) {
     #expect(BluetoothUUID(text) == BluetoothUUID(short: value))
   }
 
   @Test(
-    "Any other text is refused as a UUID",
+    "A text that is neither a full UUID nor four hex digits is refused",
     arguments: [
       "", "AB2", "AB299", "+B29", "-B29", "GB29", "0000AB29", "00000006-5026-444a-9e0e-d6f2450f3a7",
       "00000006-5026-444a-9e0e-d6f2450f3a777", "00000006-5026-444a-9e0ed6f2450f3a77",

@@ -21,7 +21,7 @@ struct SOCKSHandshakeTests {
 
   private let request: [UInt8] = [5, 1, 0, 3, 13] + Array("relay.example".utf8) + [1, 187]
 
-  @Test("The client offers user name and password only, and names the host in the request")
+  @Test("The SOCKS client offers only user name and password, and sends the host by name")
   func goodCase() throws {
     var handshake = try handshake()
     #expect(handshake.greeting == [5, 1, 2])
@@ -33,7 +33,7 @@ struct SOCKSHandshakeTests {
   }
 
   @Test(
-    "The length of the answer follows from its address type, and the bytes behind it are the target's",
+    "The address type of a SOCKS answer determines its length, and the bytes after it belong to the target",
     arguments: [
       [1, 10, 0, 0, 1], [3, 3, 97, 46, 98], [3, 0], [4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     ] as [[UInt8]])
@@ -54,7 +54,7 @@ struct SOCKSHandshakeTests {
     }
   }
 
-  @Test("Answers that arrive byte by byte give the same steps")
+  @Test("A SOCKS answer that arrives byte by byte gives the same steps")
   func portions() throws {
     var handshake = try handshake()
     var steps: [SOCKSHandshake.Step] = []
@@ -64,7 +64,7 @@ struct SOCKSHandshakeTests {
   }
 
   @Test(
-    "Each reply code has an error of its own",
+    "Each SOCKS reply code has its own error",
     arguments: [
       (1, .generalFailure), (2, .notAllowed), (3, .networkUnreachable), (4, .hostUnreachable), (5, .connectionRefused),
       (6, .expired), (7, .commandNotSupported), (8, .addressNotSupported), (9, .otherReply(9)), (240, .otherReply(240)),
@@ -76,7 +76,7 @@ struct SOCKSHandshakeTests {
     #expect(handshake.receive([0, 1, 0, 0, 0, 0, 0, 0]) == [])
   }
 
-  @Test("All errors have different sentences")
+  @Test("Each SOCKS error has a different sentence")
   func sentences() {
     let errors: [SOCKSError] =
       (1...9).map { SOCKSError(reply: $0) } + [
@@ -85,7 +85,7 @@ struct SOCKSHandshakeTests {
     #expect(Set(errors.map(\.description)).count == errors.count)
   }
 
-  @Test("A proxy that wants no user name and password is refused, because it would not keep relays apart")
+  @Test("A proxy that accepts no user name and password is refused, because it would not isolate relays")
   func methods() throws {
     var handshake = try handshake()
     #expect(handshake.receive([5, 0xFF]) == [.failed(.noPasswords)])
@@ -93,7 +93,7 @@ struct SOCKSHandshakeTests {
     #expect(handshake.receive([5, 0]) == [.failed(.otherMethod(0))])
   }
 
-  @Test("Refused credentials, other versions and unknown address types end the handshake")
+  @Test("Refused SOCKS credentials, other versions and unknown address types end the handshake")
   func malformed() throws {
     var handshake = try handshake()
     #expect(handshake.receive([4]) == [.failed(.otherVersion)])
@@ -110,7 +110,7 @@ struct SOCKSHandshakeTests {
     #expect(handshake.receive(Array("HTTP/1.1 400 Bad Request".utf8)) == [.failed(.otherVersion)])
   }
 
-  @Test("Numeric addresses, overlong names and texts with other characters are not targets")
+  @Test("Numeric addresses, names that are too long and names with forbidden characters are no SOCKS targets")
   func targets() {
     for host in [
       "127.0.0.1", "1.2.3", "::1", "[::1]", "", ".", "a..b", "-a.b", "a-.b", "a b", "a\u{0}b", "é.example", "a/b",
@@ -124,7 +124,7 @@ struct SOCKSHandshakeTests {
     #expect(SOCKSTarget(host: "a", port: 0) == nil)
   }
 
-  @Test("A user name or a password of no bytes, or of more than 255, is refused")
+  @Test("A SOCKS user name or password that is empty or longer than 255 bytes is refused")
   func credentials() {
     let long = String(repeating: "a", count: 256)
     #expect(SOCKSLogin(user: "", password: "a") == nil)

@@ -67,7 +67,7 @@ struct AdvertisingPlanTests {
 
   static func id(_ number: Int) -> AdvertisingPlan.ID { AdvertisingPlan.ID(number: number) }
 
-  @Test("A request gets a free slot at once, and a cancelled one frees its slot")
+  @Test("An advertising request gets a free slot at once, and a cancelled request frees its slot")
   func freeSlots() {
     var stand = Stand(slots: 2)
     for number in 1...3 { stand.add(number, .presence) }
@@ -91,7 +91,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.onAir == [:] && stand.plan.waiting == [])
   }
 
-  @Test("A higher priority preempts the lowest at once, which returns later")
+  @Test("A request of higher priority preempts the lowest advertisement at once, which returns later")
   func displacing() {
     var stand = Stand(slots: 2)
     stand.add(1, .presence)
@@ -104,7 +104,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["0 clear at 1000", "1 in 0 at 1000"])
   }
 
-  @Test("An uninterruptible time of up to 4 s is not preempted by any priority")
+  @Test("During its uninterruptible time of up to 4 s an advertisement is not preempted by any priority")
   func uninterrupted() {
     var stand = Stand(slots: 1)
     stand.say(1)
@@ -122,7 +122,7 @@ struct AdvertisingPlanTests {
     #expect(greedy.takeShown() == ["1 in 0 at 0", "2 in 0 at 4000"])
   }
 
-  @Test("Requests of one priority take turns, the longest waiting first")
+  @Test("Advertising requests of one priority share a slot in turn, and the one that waited longest is next")
   func turns() {
     var stand = Stand(slots: 1)
     for number in 1...3 {
@@ -133,7 +133,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 2000", "3 in 0 at 4000", "1 in 0 at 6000"])
   }
 
-  @Test("A lower priority gets a time slice of 2 s after 8 s, and the next one 8 s later")
+  @Test("A request of lower priority gets a time slice of 2 s after 8 s, and the next slice 8 s later")
   func patience() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -143,7 +143,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "2 in 0 at 18000", "1 in 0 at 20000"])
   }
 
-  @Test("Each priority gets a time slice in turn with the verifier between them, and `notify` gets none")
+  @Test("Lower priorities get time slices in turn between those of the verifier, and `notify` gets none")
   func oneAtATime() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -155,7 +155,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "3 in 0 at 12000", "1 in 0 at 14000"])
   }
 
-  @Test("A time slice that its service does not end expires, and the next priority gets its own")
+  @Test("A time slice that its service does not end expires, and the next priority gets its time slice")
   func unendedTurn() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -168,7 +168,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["3 in 0 at 12000", "2 in 0 at 16000"])
   }
 
-  @Test("If the verifier has the only slot, a message gets the slot for 4 s once in 30 s")
+  @Test("If the verifier has the only slot, a broadcast message gets the slot for 4 s once in 30 s")
   func oneSlot() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -189,7 +189,7 @@ struct AdvertisingPlanTests {
     #expect(wide.takeShown().filter { $0.hasPrefix("3") } == ["3 in 0 at 8000", "3 in 1 at 20000"])
   }
 
-  @Test("A message is refused after its longest wait, an ordinary request is not")
+  @Test("A broadcast message that has waited for its longest wait is refused; other requests wait without limit")
   func refusal() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -200,7 +200,8 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.waiting == [Self.id(3)])
   }
 
-  @Test("A set between messages keeps its slot until a request needs it, and sends the next message in that slot")
+  @Test(
+    "An advertising set has its slot between two messages until a request needs it, and uses it for the next message")
   func resting() {
     var stand = Stand(slots: 1)
     stand.say(1)
@@ -220,7 +221,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["0 clear at 6000"])
   }
 
-  @Test("During a radio inhibit no advertisement below the mesh priority starts, and started ones stay")
+  @Test("During a radio inhibit no advertisement below the mesh priority starts, and started ones continue")
   func serving() {
     var stand = Stand(slots: 3)
     stand.say(1)
@@ -244,7 +245,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["3 in 0 at 28000"])
   }
 
-  @Test("With fewer slots excess advertisements end and return later, except messages")
+  @Test("If the number of slots decreases, excess advertisements end and return later, except broadcast messages")
   func fewerSlots() {
     var stand = Stand(slots: 3)
     stand.add(1, .presence)
@@ -259,7 +260,7 @@ struct AdvertisingPlanTests {
   }
 
   @Test(
-    "A message not yet being sent continues to wait when its slot is taken")
+    "A broadcast message that has a slot but is not sent yet continues to wait if its slot is taken")
   func displacedUnseen() {
     var stand = Stand(slots: 1)
     stand.isDriverQuick = false
@@ -274,7 +275,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["2 in 0 at 11000", "1 refused at 11000"])
   }
 
-  @Test("Without a waiting request there is no deadline")
+  @Test("The advertising plan has no deadline if no request is waiting")
   func noTimer() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)

@@ -15,7 +15,7 @@ struct AdvertisingUseTests {
     Advertisement(data: AdvertisingData(localName: name))
   }
 
-  @Test("A service counts as advertised once the driver confirms it, others wait, and foreign slots are counted")
+  @Test("A service's advertisement counts as sent when the driver confirms it, and foreign slots are counted")
   @LoopActor
   func use() async throws {
     let house = SharedRadioTests.House()
@@ -36,7 +36,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((low, high)) {}
   }
 
-  @Test("A service is notified once when it shares its slot, and once 30 s after the sharing has ended")
+  @Test("A service is notified once when it shares its advertising slot, and once 30 s after the sharing has ended")
   @LoopActor
   func sharing() async throws {
     let house = SharedRadioTests.House()
@@ -57,7 +57,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((watch, low)) {}
   }
 
-  @Test("A message waits during a radio inhibit and is sent afterwards")
+  @Test("A broadcast message that arrives during a radio inhibit waits and is sent afterwards")
   @LoopActor
   func serving() async throws {
     let house = SharedRadioTests.House()
@@ -76,7 +76,7 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message whose slot is taken at its end is complete; one whose slot is taken earlier is cut short",
+    "A broadcast message whose slot is taken at its end is complete, and one whose slot is taken earlier is cut short",
     arguments: [(Duration.seconds(4), false), (.milliseconds(3999), true)])
   @LoopActor
   func placeTaken(after time: Duration, isCutShort: Bool) async throws {
@@ -95,7 +95,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((taking, airing)) {}
   }
 
-  @Test("A message that is cancelled while waiting is never sent and reports nothing")
+  @Test("A broadcast message that is cancelled while it waits for a slot is never sent and reports nothing")
   @LoopActor
   func takenBack() async throws {
     let house = SharedRadioTests.House()
@@ -115,7 +115,7 @@ struct AdvertisingUseTests {
     #expect(events == [])
   }
 
-  @Test("A message is sent for its whole time from the driver's confirmation")
+  @Test("The time for which a broadcast message is sent begins when the driver confirms it")
   @LoopActor
   func lateDriver() async throws {
     let house = SharedRadioTests.House()
@@ -141,7 +141,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, second)) {}
   }
 
-  @Test("A message whose slot is taken before the confirmation is sent later")
+  @Test("A broadcast message whose slot is taken before the driver confirms it is sent later")
   @LoopActor
   func displacedUnseen() async throws {
     let house = SharedRadioTests.House()
@@ -164,7 +164,7 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message that the driver never confirms is refused after its longest wait"
+    "A broadcast message that the driver never confirms is refused after its longest wait"
   )
   @LoopActor
   func displacedUnseenForGood() async throws {
@@ -185,7 +185,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, high)) {}
   }
 
-  @Test("If a message is refused while its set is between messages, the set keeps its slot")
+  @Test("If a new message of an advertising set is refused, what the set advertises between messages stays in its slot")
   @LoopActor
   func refusedAtRest() async throws {
     let house = SharedRadioTests.House()

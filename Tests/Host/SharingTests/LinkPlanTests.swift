@@ -36,7 +36,7 @@ struct LinkPlanTests {
 
   // MARK: Users
 
-  @Test("An application is notified of a link at its first use, with the time it came up")
+  @Test("An application is notified of a link at the link's first use, with the time when it came up")
   func introduction() {
     var plan = Self.plan()
     #expect(plan.handle(Self.up(1), at: .zero) == [])
@@ -53,7 +53,7 @@ struct LinkPlanTests {
       plan.handle(.linkDown(Self.link(1)), at: Self.at(7000)) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("The first of two services to release a link is notified of its end, and the second cuts the link")
+  @Test("When two services use a link, the first that releases it is notified of its end, and the second cuts it")
   func lastUser() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -71,7 +71,7 @@ struct LinkPlanTests {
       plan.handle(.linkDown(Self.link(1)), at: .zero) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("A closing application cuts the links that it alone uses")
+  @Test("A closing application cuts the links that no other application uses")
   func closing() {
     var plan = Self.plan()
     for number in 1...2 as ClosedRange<UInt64> {
@@ -87,7 +87,7 @@ struct LinkPlanTests {
 
   // MARK: Links without users
 
-  @Test("An unused link is cut after 10 s; if another program uses it, it is spared for 60 s")
+  @Test("A link that no service uses is cut after 10 s, or after 60 s if another program uses it")
   func unused() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -114,7 +114,7 @@ struct LinkPlanTests {
     #expect(plan.deadline == nil)
   }
 
-  @Test("A link that does not end is cut again every 10 s")
+  @Test("A link that does not end when it is cut is cut again every 10 s")
   func cutAgain() {
     var plan = Self.plan()
     for number in 1...2 as ClosedRange<UInt64> { _ = plan.handle(Self.up(number), at: .zero) }
@@ -137,7 +137,7 @@ struct LinkPlanTests {
     #expect(plan.deadline == nil)
   }
 
-  @Test("A peer that uses one application is not cut as unused")
+  @Test("A link whose peer uses any application is not cut as unused")
   func tenancy() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -146,7 +146,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
   }
 
-  @Test("Above the limit of unused links the new one is cut, or the oldest if it is 4 s old")
+  @Test("Above the limit of unused links the new one is cut, or the oldest if it is at least 4 s old")
   func bound() {
     var plan = Self.plan()
     for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
@@ -164,7 +164,7 @@ struct LinkPlanTests {
     }
   }
 
-  @Test("A service with all links is asked for one of them when another service needs it")
+  @Test("A service that has all links is asked to give up one when another service needs a link")
   func askedToYield() {
     var plan = Self.plan(links: 3)
     _ = plan.handle(.applicationClosed(Self.kioskServer), at: .zero)
@@ -181,7 +181,7 @@ struct LinkPlanTests {
   }
 
   @Test(
-    "A new link may be the expected wallet, and is cut after 4 s if it is not")
+    "A new link may belong to the expected wallet, and is cut after 4 s if it does not")
   func arrival() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -195,7 +195,7 @@ struct LinkPlanTests {
     #expect(plan.shortage(at: Self.at(60_000)) <= 0, "the visitor has what the service needs")
   }
 
-  @Test("If several links are missing, a service is asked and no new link is cut")
+  @Test("If several links are missing, a service is asked for a link, and no new link is cut")
   func arrivalsAreFewer() {
     var plan = Self.plan(links: 3)
     plan.shares[Self.kiosk]?.needs = 2
@@ -208,7 +208,7 @@ struct LinkPlanTests {
     #expect(plan.links[Self.link(9)]?.condition == .unused(since: .zero))
   }
 
-  @Test("Two new links count as one expected wallet, so that a service is asked for a link")
+  @Test("Two new links count as one expected wallet, so a service is asked for a link")
   func arrivalsAreMore() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -216,7 +216,7 @@ struct LinkPlanTests {
     #expect(plan.handle(Self.up(9), at: .zero) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("If an unused link may not be cut, a service is asked for one of its links instead")
+  @Test("If an unused link may not be cut yet, a service is asked for one of its links instead")
   func sparedStranger() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -225,7 +225,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("For a service whose peers come one after another one link stays free, up to the links that it needs")
+  @Test("For a service whose peers connect one after another one link stays free, up to the number that it needs")
   func spare() {
     var plan = Self.plan(links: 6)
     plan.shares[Self.kiosk] = LinkShare(needs: 3, spare: 1, may: 4, priority: 10)
@@ -258,7 +258,7 @@ struct LinkPlanTests {
     return plan
   }
 
-  @Test("Of two services with more links than they need, the one of lower priority gives up a link")
+  @Test("Of two services with more links than they need, the one with lower priority gives up a link")
   func lowestYields() {
     var plan = Self.planOfThree(links: 3)
     Self.full(&plan, chat: 3)
@@ -272,7 +272,7 @@ struct LinkPlanTests {
     )
   }
 
-  @Test("A service is asked only for links that it alone uses")
+  @Test("A service is asked to give up only links that no other service uses")
   func sharedLinksStay() {
     var plan = Self.planOfThree(links: 2)
     Self.full(&plan, chat: 2)
@@ -283,7 +283,7 @@ struct LinkPlanTests {
     )
   }
 
-  @Test("A service with no more links than it needs gives up none")
+  @Test("A service that has no more links than it needs gives up none")
   func needsStay() {
     var plan = Self.planOfThree(links: 1)
     _ = plan.handle(Self.up(1), at: .zero)
@@ -297,7 +297,7 @@ struct LinkPlanTests {
 
   private static func connection(_ number: Int) -> LinkPlan.ConnectionID { LinkPlan.ConnectionID(number: number) }
 
-  @Test("Connection attempts are made one at a time, 0.5 s apart, higher priority first")
+  @Test("Connection attempts are made one at a time, 0.5 s apart, and those of higher priority first")
   func pacing() {
     var plan = Self.plan()
     #expect(
@@ -325,7 +325,7 @@ struct LinkPlanTests {
       plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1600)) == [.cut(Self.link(3))])
   }
 
-  @Test("A service gets no more links than allowed, and none that another service needs")
+  @Test("A service gets no more links than it is allowed, and no link that another service needs")
   func allowance() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -348,7 +348,7 @@ struct LinkPlanTests {
     #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
   }
 
-  @Test("The waiting connection attempt of the highest priority is next")
+  @Test("The waiting connection attempt with the highest priority is made next")
   func nextInQueue() {
     var plan = Self.plan()
     for (number, tenant) in [(1, Self.kiosk), (2, Self.chat), (3, Self.kiosk)] {
@@ -370,7 +370,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(2), reason: "The radio has no free link.")], "a visitor needs the other place")
   }
 
-  @Test("A link that is being cut no longer counts for its service, but still counts towards the maximum")
+  @Test("A link that is being cut does not count for its service, but counts towards the maximum number of links")
   func placeAfterCut() {
     var plan = Self.plan(links: 2)
     for (number, application) in [(1, Self.chatServer), (2, Self.kioskServer)] as [(UInt64, ApplicationID)] {
@@ -385,7 +385,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
   }
 
-  @Test("The link of a failed connection attempt counts as unused and is cut in time")
+  @Test("A link that a failed connection attempt leaves behind counts as unused and is cut in time")
   func leftBehind() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
@@ -413,7 +413,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(second, Self.address(2))])
   }
 
-  @Test("The queue of connection attempts is limited, and further ones are refused")
+  @Test("The queue of connection attempts is limited, and attempts beyond it are refused")
   func queueLength() {
     var plan = Self.plan()
     plan.limits.queueLength = 2

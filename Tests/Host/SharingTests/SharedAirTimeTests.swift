@@ -19,7 +19,7 @@ struct SharedAirTimeTests {
 
   // MARK: Advertising
 
-  @Test("An advertisement waits for the registration of its own application only")
+  @Test("An advertisement waits for the registration of its own application, and not of other applications")
   @LoopActor
   func waitsForItsOwn() async throws {
     let house = House()
@@ -39,7 +39,7 @@ struct SharedAirTimeTests {
     first.cancel()
   }
 
-  @Test("Replacing an advertisement within one iteration changes it once, and not at all if it is equal")
+  @Test("Replacing an advertisement twice in one loop iteration changes it once, and equal data changes nothing")
   @LoopActor
   func exchange() async throws {
     let house = House()
@@ -59,7 +59,7 @@ struct SharedAirTimeTests {
     #expect(house.driver.takeOrders() == ["slot 0: empty"])
   }
 
-  @Test("Two advertisements share one slot in turns; with two slots each has its own")
+  @Test("Two advertisements share one slot alternately; with two slots each has its own")
   @LoopActor
   func turns() async throws {
     let house = House()
@@ -91,7 +91,7 @@ struct SharedAirTimeTests {
 
   // MARK: Scanning
 
-  @Test("The driver scans for the services of all scans, only while needed")
+  @Test("The driver scans for the services of all running scans, and stops when no scan is left")
   @LoopActor
   func listening() async throws {
     let house = House()
@@ -124,7 +124,8 @@ struct SharedAirTimeTests {
     #expect(heard.count == 6)
   }
 
-  @Test("Single packets are delivered unchanged; a driver without them refuses")
+  @Test(
+    "Received advertising packets are delivered unchanged, and a driver that cannot receive them refuses the request")
   @LoopActor
   func packets() async throws {
     let house = House()
@@ -146,7 +147,7 @@ struct SharedAirTimeTests {
 
   // MARK: Connecting
 
-  @Test("Operations on a connection attempt that waits are stored in order")
+  @Test("Operations on a connection attempt that waits are stored and executed in order")
   @LoopActor
   func queue() async throws {
     let house = House()
@@ -177,7 +178,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("An attempt cancelled while waiting ends without being made")
+  @Test("A connection attempt that is cancelled while it waits ends without being made")
   @LoopActor
   func givenUpInTime() async throws {
     let house = House()
@@ -194,7 +195,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("A connection attempt of higher priority preempts another one, which ends with the reason")
+  @Test("A connection attempt of higher priority preempts a running one, which ends with the reason")
   @LoopActor
   func priority() async throws {
     let house = House()
@@ -209,7 +210,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime((first, second)) {}
   }
 
-  @Test("Without an adapter connecting is refused")
+  @Test("Without an adapter a connection attempt is refused")
   @LoopActor
   func noAdapter() async throws {
     let house = House()
@@ -218,7 +219,7 @@ struct SharedAirTimeTests {
     #expect(error == .notReady("There is no Bluetooth adapter."))
   }
 
-  @Test("A link that serves both directions stays for the peer when our connection ends")
+  @Test("A link that carries GATT both ways stays up for the peer when our connection ends")
   @LoopActor
   func bothDirections() async throws {
     let house = House()
@@ -262,7 +263,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(second) {}
   }
 
-  @Test("The end of a lost link has the driver's reason")
+  @Test("The end of a lost link is reported with the driver's reason")
   @LoopActor
   func lost() async throws {
     let house = House()

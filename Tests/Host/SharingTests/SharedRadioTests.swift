@@ -52,7 +52,7 @@ struct SharedRadioTests {
     func turn() { time.advance(by: .zero) }
   }
 
-  @Test("The status that services read is the one that the driver reported last")
+  @Test("Services read the radio status that the driver reported last")
   @LoopActor
   func status() async throws {
     let house = House()
@@ -67,7 +67,7 @@ struct SharedRadioTests {
     withExtendedLifetime(watch) {}
   }
 
-  @Test("Each service is notified of the links that use it, with their times, and no others")
+  @Test("Each service is notified of the links that use it, with their start times, and of no others")
   @LoopActor
   func owners() async throws {
     let house = House()
@@ -87,7 +87,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "If a link number is reused at once, the service gets the end of the first link before, once")
+    "If a link number is used again at once, the service is first notified once of the old link's end")
   @LoopActor
   func sameNumber() async throws {
     let house = House()
@@ -104,7 +104,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == ["closed 1"])
   }
 
-  @Test("A request for radio inhibit is signalled to services of lower priority once per change")
+  @Test("A radio inhibit is signalled to services of lower priority once when it begins and once when it ends")
   @LoopActor
   func quiet() async throws {
     let house = House()
@@ -136,7 +136,7 @@ struct SharedRadioTests {
     withExtendedLifetime((watches, requests)) {}
   }
 
-  @Test("A subscription and a read make a service a user of the link, an unsubscription does not")
+  @Test("A client's subscription or read makes the service a user of the link; an unsubscription does not")
   @LoopActor
   func otherUses() async throws {
     let house = House()
@@ -152,7 +152,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == ["opened 1, up since 0"])
   }
 
-  @Test("A service's refusal is the answer to the write")
+  @Test("A service's refusal of a write is sent as the answer to the write")
   @LoopActor
   func refusal() async throws {
     let house = House()
@@ -179,7 +179,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["cut 1"])
   }
 
-  @Test("`disconnect` ends a service's use of a link, and the link is cut after its last use")
+  @Test("`disconnect` ends a service's use of a link, and the link is cut when no service uses it")
   @LoopActor
   func lastOneCuts() async throws {
     let house = House()
@@ -204,7 +204,7 @@ struct SharedRadioTests {
     #expect(house.kioskEar.takeHeard() == [])
   }
 
-  @Test("A service that closes its application gets no events and releases its links")
+  @Test("A service that closes its application gets no more events and releases its links")
   @LoopActor
   func closing() async throws {
     let house = House()
@@ -218,7 +218,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == [])
   }
 
-  @Test("A peer that connects and uses no application is cut after 10 s")
+  @Test("A peer that connects and uses no application is disconnected after 10 s")
   @LoopActor
   func silence() async throws {
     let house = House()
@@ -240,7 +240,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == [])
   }
 
-  @Test("A value goes to the service's own links only, and each link has an outcome")
+  @Test("A service's value is sent only to its own links, and each link has a reported outcome")
   @LoopActor
   func values() async throws {
     let house = House()
@@ -261,7 +261,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders().count == 3)
   }
 
-  @Test("A service can announce streams on its own links only")
+  @Test("A service can announce streams only on its own links")
   @LoopActor
   func streams() async throws {
     let house = House()
@@ -272,7 +272,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "A service can set the backlog of its own links only")
+    "A service can set the backlog only of its own links")
   @LoopActor
   func backlogs() async throws {
     let house = House()
@@ -290,7 +290,7 @@ struct SharedRadioTests {
     withExtendedLifetime(link) {}
   }
 
-  @Test("A service asked for a link chooses one of those offered")
+  @Test("A service that is asked to give up a link chooses one of those offered")
   @LoopActor
   func yielding() async throws {
     for choice in [LinkID(2), LinkID(99)] {

@@ -58,7 +58,7 @@ struct SharedSetTests {
     }
   }
 
-  @Test("Two messages are sent for their whole time from one address, with flags between them")
+  @Test("An advertising set sends two messages for their whole times from one address, with flags between them")
   @LoopActor
   func conversation() async throws {
     let scene = try Scene()
@@ -89,7 +89,7 @@ struct SharedSetTests {
     #expect(scene.takeHeard() == [])
   }
 
-  @Test("A set that sends nothing between messages uses a new address for each message")
+  @Test("An advertising set that sends nothing between messages uses a new address for each message")
   @LoopActor
   func silence() async throws {
     let scene = try Scene()
@@ -106,7 +106,7 @@ struct SharedSetTests {
     #expect(Set(addresses).count == 3 && addresses.count == 3)
   }
 
-  @Test("Two sets in one slot use different addresses")
+  @Test("Two advertising sets that share one slot use different addresses")
   @LoopActor
   func twoSets() async throws {
     let scene = try Scene(AirController(advertisingSlots: 1))
@@ -122,7 +122,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second)) {}
   }
 
-  @Test("A set between messages gives up its slot to a request, and its next message has a new address")
+  @Test("An advertising set between messages gives up its slot to a request, and then uses a new address")
   @LoopActor
   func givingWay() async throws {
     let scene = try Scene(AirController(advertisingSlots: 1))
@@ -145,7 +145,7 @@ struct SharedSetTests {
     withExtendedLifetime((airing, registration)) {}
   }
 
-  @Test("A message without a slot within its longest wait is refused once")
+  @Test("A message of an advertising set that gets no slot within its longest wait is refused once")
   @LoopActor
   func refused() async throws {
     let time = VirtualTime()
@@ -168,7 +168,7 @@ struct SharedSetTests {
     withExtendedLifetime((kiosk, airing)) {}
   }
 
-  @Test("A message that the driver never confirms times out, and one that the driver ends is cut short")
+  @Test("An advertising set's message that the driver never confirms times out, and one that it ends is cut short")
   @LoopActor
   func driversWord() async throws {
     let time = VirtualTime()
@@ -194,7 +194,7 @@ struct SharedSetTests {
     withExtendedLifetime(airing) {}
   }
 
-  @Test("A new message replaces the present one, which is cut short")
+  @Test("A new message of an advertising set replaces the present one, which is cut short")
   @LoopActor
   func another() async throws {
     let scene = try Scene()
@@ -215,7 +215,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second, third)) {}
   }
 
-  @Test("A cancelled message is no longer sent and reports nothing more")
+  @Test("A cancelled message of an advertising set is no longer sent and reports nothing more")
   @LoopActor
   func dropped() async throws {
     let scene = try Scene()
@@ -230,7 +230,7 @@ struct SharedSetTests {
     #expect(scene.takeEvents() == [] && scene.takeHeard().allSatisfy { $0.data == flags })
   }
 
-  @Test("A dropped set is no longer sent, and a closed one refuses messages")
+  @Test("A dropped advertising set is no longer advertised, and a closed one refuses messages")
   @LoopActor
   func closed() async throws {
     let scene = try Scene()
@@ -252,7 +252,7 @@ struct SharedSetTests {
     withExtendedLifetime((set, airing)) {}
   }
 
-  @Test("Without an adapter a set refuses messages, and the loss of the adapter cuts a message short")
+  @Test("Without an adapter an advertising set refuses messages, and losing the adapter cuts its message short")
   @LoopActor
   func noAdapter() async throws {
     let scene = try Scene()
@@ -272,7 +272,7 @@ struct SharedSetTests {
     withExtendedLifetime((airing, again)) {}
   }
 
-  @Test("A message that is too long is refused before it is sent")
+  @Test("A message that is too long for an advertising set is refused before it is sent")
   @LoopActor
   func tooLong() async throws {
     let scene = try Scene()
@@ -302,7 +302,7 @@ struct SharedSetTests {
     withExtendedLifetime((registration, airing)) {}
   }
 
-  @Test("Each receiver gets the packets that its patterns match; the driver takes up to 16 patterns")
+  @Test("Each receiver gets the packets that match its patterns, and the driver gets at most 16 patterns")
   @LoopActor
   func patterns() async throws {
     let driver = RecordingDriver()

@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  @Test("Services of two machines open a stream, at the public address that the radio reports")
+  @Test("Services of two machines can open an RFCOMM stream to the public address that the radio reports")
   @LoopActor
   func stream() async throws {
     EventLoop.shared.runInBackground()
@@ -44,7 +44,8 @@ import Testing
     withExtendedLifetime((listening, attempt)) {}
   }
 
-  @Test("While a service of higher priority inhibits the radio, no stream is opened, and streams are accepted")
+  @Test(
+    "During a radio inhibit by a service of higher priority no RFCOMM stream is opened, and incoming ones are accepted")
   @LoopActor
   func inhibited() async throws {
     EventLoop.shared.runInBackground()

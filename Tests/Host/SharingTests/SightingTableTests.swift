@@ -28,7 +28,7 @@ struct SightingTableTests {
   }
 
   @Test(
-    "An advertiser is reported at first, at a change, and then once a second with its RSSI"
+    "A scan result is reported when an advertiser is new or changed, and then once a second with its RSSI"
   )
   func repetition() {
     var table = Self.table()
@@ -42,7 +42,7 @@ struct SightingTableTests {
         == [Self.report(.sighted(Self.sighting(1, name: "new")))])
   }
 
-  @Test("Each scan gets advertisers of its services, a scan without services gets all")
+  @Test("Each scan gets the advertisers of its services, and a scan without services gets all")
   func filters() {
     var table = Self.table()
     #expect(table.services == [Self.service])
@@ -58,7 +58,7 @@ struct SightingTableTests {
     #expect(table.services == nil && table.deadline == nil)
   }
 
-  @Test("Service data matches a scan like a service list")
+  @Test("A scan for a service also gets advertisers that have only service data of this service")
   func serviceData() {
     var table = Self.table()
     let sighting = Sighting(
@@ -66,7 +66,7 @@ struct SightingTableTests {
     #expect(table.hear(sighting, at: .zero) == [Self.report(.sighted(sighting))])
   }
 
-  @Test("A late scan gets the known advertisers")
+  @Test("A scan that starts later gets the advertisers that are already known")
   func late() {
     var table = Self.table()
     _ = table.hear(Self.sighting(1), at: .zero)
@@ -76,7 +76,7 @@ struct SightingTableTests {
     #expect(table.hear(Self.sighting(1), at: Self.at(1200)) == [Self.report(.sighted(Self.sighting(1)))])
   }
 
-  @Test("An advertiser that is not received for 30 s is reported as lost once, and as new on its return")
+  @Test("An advertiser that is not received for 30 s is reported as lost once, and as new when it returns")
   func losing() {
     var table = Self.table()
     _ = table.hear(Self.sighting(1), at: .zero)
@@ -89,7 +89,7 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(.lost(BluetoothAddress(1)))])
   }
 
-  @Test("A scan is notified of a lost advertiser once, although it returns for another scan")
+  @Test("Each scan is notified once of a lost advertiser, even if another scan has received it again")
   func lostOnce() {
     var table = Self.table()
     let all = SightingTable.ScanID(number: 2)
@@ -102,7 +102,7 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(lost, all)])
   }
 
-  @Test("In a full table the advertiser that was not received for longest is reported as lost")
+  @Test("In a full table of scan results, the advertiser received least recently is reported as lost")
   func crowd() {
     var table = Self.table()
     // The advertiser with the largest address is received first.

@@ -18,7 +18,9 @@ struct AtomicFileTests {
     AtomicFile(name, in: directory, version: version, limit: limit, key: key)
   }
 
-  @Test("Written content is read back, and an unwritten file is nil", arguments: [0, 1, 63, 999, 1000])
+  @Test(
+    "Content written to an atomic file is read back, and a file that was never written is nil",
+    arguments: [0, 1, 63, 999, 1000])
   func roundTrip(count: Int) throws {
     #expect(try file().read() == nil)
     let content = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -29,7 +31,7 @@ struct AtomicFileTests {
     #expect(fixture.disk.names(in: "/state") == ["notes"])
   }
 
-  @Test("Content above the limit is neither written nor read")
+  @Test("Content above the size limit is neither written nor read")
   func limit() throws {
     let long = [UInt8](repeating: 7, count: 1001)
     #expect(caught(StoreError.self) { try file().write(long) }?.reason == .tooLarge)
@@ -39,7 +41,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "Any flipped bit or missing byte is detected, and the previous generation is read",
+    "Any flipped bit or missing byte in an atomic file is detected, and the previous generation is read",
     arguments: [nil, "key"])
   func fallback(keyText: String?) throws {
     let file = file(key: keyText.map { SecretBytes(copying: $0.utf8) })
@@ -58,7 +60,7 @@ struct AtomicFileTests {
     #expect(caught(StoreError.self) { try file.read() }?.reason == .damaged)
   }
 
-  @Test("A damaged file is not kept as the previous generation in place of an undamaged one")
+  @Test("A damaged file does not replace an undamaged previous generation")
   func previousIsKept() throws {
     try file().write("one".utf8)
     try file().write("two".utf8)
@@ -68,7 +70,7 @@ struct AtomicFileTests {
     #expect(try file().read()?.value == Array("one".utf8))
   }
 
-  @Test("Content that its owner refuses counts as damaged")
+  @Test("Content that the owner of an atomic file refuses counts as damaged")
   func damagedContent() throws {
     try file().write("good".utf8)
     try file().write("bad".utf8)
@@ -81,7 +83,7 @@ struct AtomicFileTests {
     #expect(reading?.damage?.sentence == "notes is damaged: it is bad.")
   }
 
-  @Test("A later version is refused and preserved, an earlier one is read")
+  @Test("An atomic file of a later format version is refused and preserved; an earlier version is read")
   func versions() throws {
     try file(version: 4).write("later".utf8)
     #expect(caught(StoreError.self) { try file(version: 3).read() }?.reason == .tooNew)
@@ -92,7 +94,7 @@ struct AtomicFileTests {
     #expect(try file(version: 4).read()?.value == Array("later".utf8))
   }
 
-  @Test("A file with another key or name, or without a key, is damaged")
+  @Test("An atomic file with another key or name, or without its key, counts as damaged")
   func authenticity() throws {
     let key = SecretBytes(copying: Array("right".utf8))
     try file().write("plain".utf8)
@@ -104,7 +106,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "After a power loss the file has the last written generation or the next",
+    "After a power loss an atomic file contains the last generation that was written, or the next",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let generations = ["", "first", "second, a longer one", "third"].map { Array($0.utf8) }
@@ -133,7 +135,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "After any failing call on a full, broken or read-only disk the file is readable",
+    "After any failing call on a full, broken or read-only disk an atomic file is readable",
     arguments: [28, 5, 30] as [Int32])
   func failures(errno: Int32) throws {
     var number = 0
@@ -154,7 +156,7 @@ struct AtomicFileTests {
     #expect(number > 8)
   }
 
-  @Test("10,000 random and mutated inputs are refused")
+  @Test("10,000 random and mutated inputs are refused as atomic files")
   func anything() throws {
     var random = SeededRandom(seed: 11)
     let envelope = Envelope(name: "notes", key: nil)

@@ -14,7 +14,7 @@ struct RecordSpoolTests {
     fixture = try Fixture()
   }
 
-  @Test("Records are listed after a restart, earliest first, until removed")
+  @Test("Spool records are listed after a restart, the earliest first, until they are removed")
   func life() throws {
     let spool = try fixture.spool()
     let late = Fixture.record("late", received: 200)
@@ -36,7 +36,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == ["\(first).00.record"])
   }
 
-  @Test("The last record that fits is stored, one more is refused, and a removal frees space")
+  @Test("The spool accepts records up to the maximum number and refuses one more, until one is removed")
   mutating func maximumCount() throws {
     fixture.limits.maximumCount = 3
     let spool = try fixture.spool()
@@ -52,7 +52,7 @@ struct RecordSpoolTests {
     #expect(try again.list().entries.count == 3)
   }
 
-  @Test("The last byte that fits is stored, and one more is refused")
+  @Test("The spool accepts records up to the maximum total size, and refuses one more byte")
   mutating func maximumBytes() throws {
     let entry = Fixture.record("0123456789")
     let size = RecordSpool.size(ofContent: 10)
@@ -66,7 +66,7 @@ struct RecordSpoolTests {
     _ = try spool.put(entry)
   }
 
-  @Test("A record has the mark that was set last until it is removed")
+  @Test("A spool record has the mark that was set last, until the record is removed")
   func marks() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("one"))
@@ -90,7 +90,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("A mark survives every kind of power loss", arguments: SimulatedDisk.Loss.all)
+  @Test("The mark of a spool record survives each simulated kind of power loss", arguments: SimulatedDisk.Loss.all)
   func marksAreSynced(loss: SimulatedDisk.Loss) throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("one"))
@@ -99,7 +99,7 @@ struct RecordSpoolTests {
     #expect(try fixture.spool(seed: 2).list().byID[id]?.mark == 1)
   }
 
-  @Test("If any call fails while a mark is set, a second attempt succeeds")
+  @Test("If a disk operation fails while a record's mark is set, a second attempt succeeds")
   func failedMarks() throws {
     var number = 0
     var hasStruck = true
@@ -122,7 +122,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "A repeated put under one ID stores one record", arguments: [EIO, ENOSPC])
+    "Storing a record twice under one ID leaves one record", arguments: [EIO, ENOSPC])
   func secondAttempt(errno: Int32) throws {
     for number in 1...8 {
       let fixture = try Fixture()
@@ -143,7 +143,7 @@ struct RecordSpoolTests {
     }
   }
 
-  @Test("No two files or generations share a nonce")
+  @Test("No two spool files or generations of a record share a nonce")
   func nonces() throws {
     var nonces: [[UInt8]] = []
     func note(_ id: SpoolID) throws {
@@ -170,7 +170,7 @@ struct RecordSpoolTests {
     #expect(Set(nonces).count == nonces.count)
   }
 
-  @Test("Records are read earliest first up to the given size")
+  @Test("Spool records are read earliest first, up to the given total size")
   func room() throws {
     let spool = try fixture.spool()
     let ids = try (1...4).map { try spool.put(Fixture.record("0123456789", received: Int64(100 - $0))) }
@@ -181,7 +181,7 @@ struct RecordSpoolTests {
     #expect(more.ids == [ids[1]] && more.withoutRoom == 1)
   }
 
-  @Test("A second process cannot open the directory")
+  @Test("A second process cannot open the spool directory")
   func lock() throws {
     var spool: RecordSpool? = try fixture.spool()
     #expect(caught(StoreError.self) { try fixture.spool() }?.reason == .inUse)
@@ -190,7 +190,7 @@ struct RecordSpoolTests {
     _ = try fixture.spool()
   }
 
-  @Test("50 simultaneous puts store as many records as the limit allows")
+  @Test("Of 50 records stored at once as many are accepted as the limit allows")
   mutating func concurrency() async throws {
     fixture.limits.maximumCount = 20
     let spool = try fixture.spool()
@@ -205,7 +205,7 @@ struct RecordSpoolTests {
     #expect(listed.sorted() == kept.sorted())
   }
 
-  @Test("A removal overwrites the file, syncs it, and then removes it")
+  @Test("Removing a spool record overwrites the file, syncs it, and then deletes it")
   func erasure() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record(String(repeating: "credential", count: 20)))
@@ -224,7 +224,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("A full disk refuses a record and leaves no file")
+  @Test("On a full disk a new spool record is refused and leaves no file")
   func fullDisk() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("kept"))
@@ -241,7 +241,8 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "A read-only disk refuses puts and removals by name, and records are readable", arguments: [EROFS, EACCES])
+    "On a read-only disk, storing and removing records fail with a named error, and records are readable",
+    arguments: [EROFS, EACCES])
   func readOnly(errno: Int32) throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("kept"))
@@ -258,7 +259,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "If any call of a put fails, the record is stored and the put succeeds, or neither",
+    "If any disk operation of storing a record fails, the record is stored completely or not at all",
     arguments: [EIO, ENOSPC])
   func singleFailures(errno: Int32) throws {
     var number = 0
@@ -281,7 +282,7 @@ struct RecordSpoolTests {
     #expect(number == 7)
   }
 
-  @Test("If any call of a removal fails, a second removal completes it", arguments: [EIO, ENOSPC])
+  @Test("If any disk operation of a removal fails, a second removal completes it", arguments: [EIO, ENOSPC])
   func failedRemovals(errno: Int32) throws {
     var number = 0
     var failed = true
@@ -306,7 +307,7 @@ struct RecordSpoolTests {
     #expect(number > 8)
   }
 
-  @Test("Records are removed once they are older than the age, to the second")
+  @Test("A spool record is removed as soon as it is older than the maximum age, to the second")
   func ages() throws {
     let spool = try fixture.spool()
     let old = try spool.put(Fixture.record("old", received: 99))
@@ -322,7 +323,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Protected records, and records dated by an unset clock, do not expire")
+  @Test("Protected records, and records that were dated by an unset clock, do not expire")
   func spared() throws {
     let spool = try fixture.spool()
     let spared = try spool.put(Fixture.record("spared", received: 1000))
@@ -334,7 +335,7 @@ struct RecordSpoolTests {
     #expect(left == [spared, undated])
   }
 
-  @Test("Ages are known after a restart without reading the records")
+  @Test("The age of a spool record is known after a restart without reading its content")
   func agesAfterRestart() throws {
     let old = try fixture.spool().put(Fixture.record("old", received: 99))
     let young = try fixture.spool(seed: 2).put(Fixture.record("young", received: 101))
@@ -343,7 +344,7 @@ struct RecordSpoolTests {
     #expect(try spool.list().ids == [young])
   }
 
-  @Test("A redated record has its new age after a restart, and its old file is erased")
+  @Test("A record whose date is changed has its new age after a restart, and its old file is erased")
   func redating() throws {
     let spool = try fixture.spool()
     let entry = Fixture.record(String(repeating: "credential", count: 20), received: 5000)
@@ -363,7 +364,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "If any call of a redating fails, the record exists with one of both dates",
+    "If any disk operation of a date change fails, the record exists with either the old or the new date",
     arguments: [EIO, ENOSPC])
   func failedRedating(errno: Int32) throws {
     var number = 0

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Unreadable records")
+@Suite("Unreadable spool records")
 struct SpoolDamageTests {
   var fixture: Fixture
 
@@ -18,7 +18,7 @@ struct SpoolDamageTests {
     case truncated, emptied, lengthened, flipped, aDirectory, anotherFile
   }
 
-  @Test("A damaged file is reported once and set aside, and others are read", arguments: Damage.allCases)
+  @Test("A damaged spool file is reported once and set aside, and other files are read", arguments: Damage.allCases)
   func damage(damage: Damage) throws {
     let spool = try fixture.spool()
     let good = try spool.put(Fixture.record("good"))
@@ -44,7 +44,7 @@ struct SpoolDamageTests {
   }
 
   @Test(
-    "After a temporary read error no file counts as damaged",
+    "After a temporary read error no spool file counts as damaged",
     arguments: [EACCES, EMFILE, ENOMEM, EIO], [SimulatedDisk.Operation.open, .read])
   func passingTrouble(errno: Int32, operation: SimulatedDisk.Operation) throws {
     let spool = try fixture.spool()
@@ -56,7 +56,7 @@ struct SpoolDamageTests {
     #expect(try spool.list().ids == [id])
   }
 
-  @Test("A file that cannot be set aside is still reported")
+  @Test("A damaged spool file that cannot be set aside is still reported")
   func readOnly() throws {
     let spool = try fixture.spool()
     let bad = try spool.put(Fixture.record("bad"))
@@ -66,7 +66,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == ["\(bad).00.record"])
   }
 
-  @Test("The youngest damaged files are preserved up to the limit, until they expire")
+  @Test("The latest damaged spool files are preserved up to a limit, until they expire")
   mutating func bounded() throws {
     fixture.limits.keptDamaged = 2
     let spool = try fixture.spool()
@@ -86,7 +86,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Damaged files do not count in the space for records")
+  @Test("Damaged spool files do not reduce the capacity for records")
   mutating func room() throws {
     fixture.limits.maximumCount = 1
     let spool = try fixture.spool()
@@ -96,7 +96,7 @@ struct SpoolDamageTests {
     _ = try spool.put(Fixture.record("good"))
   }
 
-  @Test("Files sealed with another key are reported, preserved, and read when the key is back")
+  @Test("Spool files sealed with another key are reported, preserved, and read when the key is restored")
   mutating func otherKey() throws {
     fixture.limits.maximumCount = 1
     let right = fixture.key
@@ -122,7 +122,7 @@ struct SpoolDamageTests {
     #expect(spool?.removeAll(olderThan: .seconds(1), now: 52).removed == [id])
   }
 
-  @Test("Files of another release are reported and preserved until they expire")
+  @Test("Spool files of another release are reported, and preserved until they expire")
   mutating func otherVersion() throws {
     fixture.limits.maximumCount = 1
     let spool = try fixture.spool()
@@ -135,7 +135,7 @@ struct SpoolDamageTests {
   }
 
   @Test(
-    "A file of an earlier release is recognised by its name and reported",
+    "A spool file of an earlier release is recognised by its name and reported",
     arguments: ["credential", "accepted"])
   mutating func earlierRelease(ending: String) throws {
     fixture.limits.maximumCount = 1
@@ -161,7 +161,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == ["\(mine).00.record"] && !fixture.disk.holds(anyOf: bytes))
   }
 
-  @Test("Content that its owner refuses is set aside; content of another version is preserved")
+  @Test("A record whose content its owner refuses is set aside, and content of another version is preserved")
   func undecodable() throws {
     let spool = try fixture.spool()
     let ids = try (1...3).map { try spool.put(Fixture.record("\($0)", received: Int64($0), mark: UInt8($0))) }
@@ -174,7 +174,7 @@ struct SpoolDamageTests {
     #expect(Set(fixture.files) == ["\(ids[0]).01.record.damaged", "\(ids[1]).02.record", "\(ids[2]).03.record"])
   }
 
-  @Test("If a record has two files, the one with the greater mark is read, and a removal removes both")
+  @Test("If a record has two files, the one with the greater mark is read, and a removal deletes both")
   func twoFiles() throws {
     let id = try fixture.spool().put(Fixture.record("one"))
     fixture.disk.place(Fixture.path(id, "02.record"), fixture.disk.content(Fixture.path(id)) ?? [])
@@ -184,7 +184,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Files of unfinished operations are erased at the next start")
+  @Test("Spool files of unfinished operations are erased at the next start")
   func leftovers() throws {
     _ = try fixture.spool()
     let id = try #require(SpoolID(String(repeating: "ab", count: 16)))

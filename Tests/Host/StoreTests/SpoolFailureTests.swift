@@ -84,7 +84,7 @@ struct SpoolFailureTests {
   private static let id = SpoolID("0123456789abcdef0123456789abcdef")
 
   @Test(
-    "After any failing call and any power loss, each confirmed record exists once with its mark",
+    "After any failing disk operation and any power loss, each confirmed record exists once with its mark",
     arguments: Fault.allCases, Life.allCases)
   func everyFailure(fault: Fault, life: Life) throws {
     let id = try #require(Self.id)
@@ -129,7 +129,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "If a record has two files, the one with the greater mark stays if it is whole, and the other is erased")
+    "Of two files of one record, the undamaged one with the greater mark stays and the other is erased")
   func doubles() throws {
     let id = try #require(Self.id)
     for isDamaged in [false, true] {
@@ -150,7 +150,7 @@ struct SpoolFailureTests {
     }
   }
 
-  @Test("A duplicate that cannot be erased does not return after the record is removed")
+  @Test("A duplicate spool file that cannot be erased does not return after its record is removed")
   func stuckDouble() throws {
     let id = try #require(Self.id)
     let fixture = try Fixture()
@@ -168,7 +168,7 @@ struct SpoolFailureTests {
     #expect(fixture.files.isEmpty)
   }
 
-  @Test("A removal is confirmed only after a sync, which the next removal repeats if it fails")
+  @Test("A removal is confirmed only after a sync, which the next removal repeats if it failed")
   func removedTwice() throws {
     let fixture = try Fixture()
     let spool = try fixture.spool()
@@ -183,7 +183,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "The note that is read is the last one written, or the previous one if that is damaged")
+    "The spool's note is the one that was written last, or the previous one if the last is damaged")
   func note() throws {
     let fixture = try Fixture()
     do {

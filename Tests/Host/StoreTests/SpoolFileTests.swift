@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Files of records")
+@Suite("Encoding of spool files")
 struct SpoolFileTests {
   let key: SpoolKey
   let id: SpoolID
@@ -23,14 +23,14 @@ struct SpoolFileTests {
     SpoolRecord(received: .min, content: [0]),
   ]
 
-  @Test("A sealed record is opened again and has the predicted size", arguments: records)
+  @Test("A sealed spool record is opened again and has the predicted size", arguments: records)
   func roundTrip(record: SpoolRecord) throws {
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
     #expect(try SpoolFile.open(bytes, id: id, mark: record.mark, key: key) == record)
     #expect(SpoolFile.size(ofContent: record.content.count) == bytes.count)
   }
 
-  @Test("A file has the documented bytes, sealed as by libsodium")
+  @Test("A spool file has the documented bytes, sealed as libsodium would seal them")
   func vector() throws {
     let record = SpoolRecord(received: 0x0102_0304, mark: 9, content: Array("content".utf8))
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
@@ -39,7 +39,7 @@ struct SpoolFileTests {
     #expect(bytes == header + sealed)
   }
 
-  @Test("The header is encoded and decoded as its table specifies")
+  @Test("The header of a spool file is encoded and decoded as its table specifies")
   func layout() throws {
     let header = SpoolHeader(
       keyID: [1, 2, 3, 4, 5, 6, 7, 8], id: id, received: 0x0102_0304, nonce: nonce, sealedCount: 0xAABB)
@@ -52,7 +52,7 @@ struct SpoolFileTests {
     #expect(try SpoolHeader(reading: &reader) == header)
   }
 
-  @Test("No part of the content is in the file in plain text")
+  @Test("A spool file contains no part of the record in plain text")
   func encrypted() throws {
     let record = SpoolRecord(received: 5, content: Array("secret-text".utf8))
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
@@ -61,7 +61,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Any flipped bit and any missing or added byte is detected")
+  @Test("Any flipped bit and any missing or added byte of a spool file is detected")
   func damage() throws {
     let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     for bytes in brokenCopies(of: whole) {
@@ -76,7 +76,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("A different key is reported as such, and a file with another record's ID as damaged")
+  @Test("A spool file with another key is reported as such, and one with another record's ID as damaged")
   func strangers() throws {
     let bytes = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     let other = try SpoolKey(SecretBytes(copying: [UInt8](repeating: 9, count: 32)), .made)
@@ -91,7 +91,7 @@ struct SpoolFileTests {
         == .damaged("it cannot be decrypted"))
   }
 
-  @Test("10,000 random and mutated inputs are refused")
+  @Test("10,000 random and mutated inputs are refused as spool files")
   func anything() throws {
     var random = SeededRandom(seed: 7)
     let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
@@ -114,7 +114,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("An ID is 32 lower-case hex digits")
+  @Test("A record ID is a text of 32 lower-case hex digits")
   func ids() {
     #expect(id.description == "000102030405060708090a0b0c0d0e0f")
     for text in ["", "00", "000102030405060708090A0B0C0D0E0F", "000102030405060708090a0b0c0d0e0f00", "../x"] {
@@ -122,14 +122,14 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Printing a record shows no content")
+  @Test("The printed form of a record contains no content")
   func unprinted() {
     var text = "\(Fixture.record("secret")) \(String(reflecting: Fixture.record("secret")))"
     dump(Fixture.record("secret"), to: &text)
     #expect(!text.contains("secret") && !text.contains("115"))
   }
 
-  @Test("Every file name is parsed as it was written, and other names are refused")
+  @Test("Every spool file name is parsed as it was written, and other names are refused")
   func names() throws {
     let names: [(SpoolFileName, String)] = [
       (.record(id, mark: 0), "00.record"), (.record(id, mark: 0xAF), "af.record"), (.new(id), "new"),

@@ -24,7 +24,7 @@ struct SpoolKeyTests {
     return try left.key(for: id).equals(right.key(for: id)) && left.id == right.id
   }
 
-  @Test("systemd's credential has precedence, may have any mode, and nothing is written")
+  @Test("A spool key from systemd's credentials has precedence and may have any mode, and no file is written")
   func systemCredential() throws {
     fixture.disk.place("/credentials/earshot-spool", (0..<32).map { UInt8($0) }, mode: 0o440)
     let key = try load(credentials)
@@ -34,7 +34,7 @@ struct SpoolKeyTests {
   }
 
   @Test(
-    "A credential of another size is refused with the command that makes a good one",
+    "A systemd credential of wrong size is refused, with the command that makes a valid key",
     arguments: [0, 31, 33, 64, 4096])
   func wrongSize(count: Int) throws {
     fixture.disk.place("/credentials/earshot-spool", [UInt8](repeating: 1, count: count))
@@ -43,7 +43,7 @@ struct SpoolKeyTests {
     #expect(error?.sentence.contains("systemd-creds encrypt --name=earshot-spool") == true)
   }
 
-  @Test("Without a credential a key is generated with mode 600, and the next start finds it")
+  @Test("Without a systemd credential a spool key is generated with mode 600, and found at the next start")
   func made() throws {
     let first = try load(credentials)
     let second = try load()
@@ -57,7 +57,7 @@ struct SpoolKeyTests {
   }
 
   @Test(
-    "A key file that others can read is refused with the command that restricts it",
+    "A spool key file that other users can read is refused, with the command that restricts it",
     arguments: [0o644, 0o640, 0o604, 0o620])
   func wideMode(mode: UInt32) throws {
     _ = try load()
@@ -67,14 +67,14 @@ struct SpoolKeyTests {
     #expect(error?.sentence.contains("chmod 600 /state/spool.key,") == true)
   }
 
-  @Test("A key file of another user is refused")
+  @Test("A spool key file of another user is refused")
   func owner() throws {
     _ = try load()
     fixture.disk.change("/state/spool.key") { $0.owner = 0 }
     #expect(caught(StoreError.self) { try load() }?.reason == .wrongOwner)
   }
 
-  @Test("A damaged key file is refused and not replaced")
+  @Test("A damaged spool key file is refused and not replaced")
   func damaged() throws {
     _ = try load()
     fixture.disk.change("/state/spool.key") { $0.bytes[50] ^= 1 }
@@ -85,7 +85,7 @@ struct SpoolKeyTests {
     #expect(fixture.disk.content("/state/spool.key") == before)
   }
 
-  @Test("A key in use before a power loss is present afterwards", arguments: SimulatedDisk.Loss.all)
+  @Test("A spool key that was used before a power loss still exists after it", arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
       fixture.disk.losePower(at: number)
@@ -98,7 +98,7 @@ struct SpoolKeyTests {
     #expect(number > 10)
   }
 
-  @Test("Record keys differ by record and by spool key, and no key is printed")
+  @Test("Record keys differ for each record and each spool key, and no key is printed")
   func derived() throws {
     let key = fixture.key
     let one = try #require(id)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Records after a power loss")
+@Suite("Spool records after a power loss")
 struct SpoolPowerLossTests {
   /// Operations of a run before the power loss.
   struct Run {
@@ -81,7 +81,7 @@ struct SpoolPowerLossTests {
   }
 
   @Test(
-    "After a power loss at any call, every confirmed record exists once, and no removed one exists",
+    "After a power loss at any disk operation every confirmed spool record exists once, and no removed one does",
     arguments: SimulatedDisk.Loss.all)
   func everyCall(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
@@ -96,7 +96,7 @@ struct SpoolPowerLossTests {
   }
 
   @Test(
-    "A second power loss during the recovery loses no record", arguments: SimulatedDisk.Loss.all.prefix(5))
+    "A second power loss during the recovery loses no spool record", arguments: SimulatedDisk.Loss.all.prefix(5))
   func recovery(loss: SimulatedDisk.Loss) throws {
     var number = 0
     var isThrough = false
@@ -123,7 +123,7 @@ struct SpoolPowerLossTests {
     #expect(number > 40)
   }
 
-  @Test("The simulated disk loses what was not synced")
+  @Test("The simulated disk loses data that was not synced")
   func simulation() throws {
     let disk = SimulatedDisk()
     disk.placeDirectory("/d")

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Store
 
-@Suite("Rewriting records")
+@Suite("Rewriting spool records")
 struct SpoolRewriteTests {
   @Test(
-    "After a power loss there is one record, with the old or the new content",
+    "After a power loss while a record is rewritten there is one record, with the old or the new content",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
@@ -29,7 +29,7 @@ struct SpoolRewriteTests {
     #expect(number > 5)
   }
 
-  @Test("A rewrite that does not fit is refused, and an absent record is not made")
+  @Test("A rewrite that exceeds the capacity is refused, and rewriting an absent record creates none")
   func full() throws {
     var fixture = try Fixture()
     fixture.limits.maximumBytes = 2 * RecordSpool.size(ofContent: 10)

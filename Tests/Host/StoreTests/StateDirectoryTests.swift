@@ -11,7 +11,7 @@ struct StateDirectoryTests {
     try StateDirectory(path: path, on: disk) { environment[$0] }
   }
 
-  @Test("The state directory is the given one, or the first of systemd's; without both it is an error")
+  @Test("The state directory is the configured one, or systemd's first, and having neither is an error")
   func choice() throws {
     disk.placeDirectory("/given")
     disk.placeDirectory("/first")
@@ -24,7 +24,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("systemd") == true)
   }
 
-  @Test("The last component of the path is created with mode 700, earlier ones are not created")
+  @Test("The last component of the state directory is created with mode 700, and missing parents are not created")
   func making() throws {
     _ = try open("/state")
     #expect(try disk.openDirectory("/state").status().mode == 0o700)
@@ -32,7 +32,7 @@ struct StateDirectoryTests {
   }
 
   @Test(
-    "A directory that others can access is refused with the command that restricts it",
+    "A state directory that other users can access is refused, with the command that restricts it",
     arguments: [0o755, 0o750, 0o701, 0o710, 0o722])
   func wideMode(mode: UInt32) throws {
     disk.placeDirectory("/state", mode: mode)
@@ -41,13 +41,13 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("chmod 700 /state,") == true)
   }
 
-  @Test("A directory that others cannot read is accepted", arguments: [0o700, 0o500, 0o1700])
+  @Test("A state directory that other users cannot access is accepted", arguments: [0o700, 0o500, 0o1700])
   func narrowMode(mode: UInt32) throws {
     disk.placeDirectory("/state", mode: mode)
     _ = try open("/state")
   }
 
-  @Test("A directory of another user is refused with the command to change its owner")
+  @Test("A state directory of another user is refused, with the command that changes its owner")
   func owner() throws {
     disk.placeDirectory("/state")
     disk.change("/state") { $0.owner = 1000 }
@@ -56,7 +56,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("chown -R 990 /state") == true)
   }
 
-  @Test("A second process is refused until the first has ended")
+  @Test("A second process cannot use the state directory until the first has ended")
   func lock() throws {
     disk.placeDirectory("/state")
     var first: StateDirectory? = try open("/state")
@@ -66,7 +66,7 @@ struct StateDirectoryTests {
     _ = try open("/state")
   }
 
-  @Test("A subdirectory is made with mode 700, and refused if others can access it")
+  @Test("A subdirectory is created with mode 700, and refused if other users can access it")
   func inner() throws {
     disk.placeDirectory("/state")
     let state = try open("/state")

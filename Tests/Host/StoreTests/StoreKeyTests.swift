@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Store keys and folders")
+@Suite("Store keys and their folders")
 struct StoreKeyTests {
   let disk = SimulatedDisk()
   let name = StoreKey.Name("other")
@@ -16,7 +16,7 @@ struct StoreKeyTests {
     try StoreKey.load(name, from: state, on: disk) { _ in nil }
   }
 
-  @Test("Keys of two names are in two files and derive different keys from equal bytes")
+  @Test("Store keys of two names are in two files, and derive different keys from equal bytes")
   func names() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     let first = try load(name, state)
@@ -32,7 +32,7 @@ struct StoreKeyTests {
   }
 
   @Test(
-    "A destroyed key is overwritten, and so are leftovers of it; a new key is made")
+    "A destroyed store key and its leftover files are overwritten, and a new key is made")
   func destroyed() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     let first = try load(name, state)
@@ -44,7 +44,7 @@ struct StoreKeyTests {
     #expect(throws: Never.self) { try StoreKey.destroy(StoreKey.Name("none"), in: state) }
   }
 
-  @Test("A key that cannot be overwritten is still removed, with the reason")
+  @Test("A store key that cannot be overwritten is still deleted, and the error is reported")
   func refused() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     _ = try load(name, state)
@@ -54,7 +54,7 @@ struct StoreKeyTests {
     #expect(disk.names(in: "/state") == [])
   }
 
-  @Test("Folders of one state directory are locked independently")
+  @Test("Folders of one state directory are locked independently of each other")
   func folders() throws {
     let outer = try StateDirectory(path: "/state", on: disk)
     let one = try StateDirectory(path: "/state", folder: "one", on: disk)

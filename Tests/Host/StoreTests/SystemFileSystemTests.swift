@@ -22,7 +22,7 @@ final class SystemFileSystemTests {
     try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")[.posixPermissions] as? Int
   }
 
-  @Test("A spool works on the real file system in files of mode 600")
+  @Test("A spool works on the real file system with files of mode 600")
   func spool() throws {
     let id: SpoolID
     do {
@@ -44,7 +44,7 @@ final class SystemFileSystemTests {
     #expect(try mode("spool/\(id).00.record") == 0o600)
   }
 
-  @Test("A file of 3 MB is written, read and erased completely")
+  @Test("A file of 3 MB is written, read and erased completely on the real file system")
   func large() throws {
     let directory = try StateDirectory(path: path).directory
     let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7 >> 3) }
@@ -60,7 +60,7 @@ final class SystemFileSystemTests {
     #expect(left.count == bytes.count && left.allSatisfy { $0 == 0 })
   }
 
-  @Test("Links, pipes and directories are refused without waiting for a pipe's writer")
+  @Test("Symbolic links, pipes and directories are refused as files, without waiting for a pipe's writer")
   func kinds() throws {
     let directory = try StateDirectory(path: path).directory
     try Data([1]).write(to: URL(fileURLWithPath: "\(path)/file"))
@@ -85,7 +85,7 @@ final class SystemFileSystemTests {
   }
 
   @Test(
-    "A file or directory that cannot be synced throws")
+    "Syncing a file or directory throws if the system call fails")
   func synced() throws {
     // /proc has regular files and directories, and refuses to synchronize either.
     let directory = try SystemFileSystem().openDirectory("/proc/self")
@@ -98,7 +98,7 @@ final class SystemFileSystemTests {
     #expect(errors.map { $0?.sentence.contains("cannot be synchronized") } == [true, true])
   }
 
-  @Test("Record files are synced before they are renamed, and folders after each change")
+  @Test("A record file is synced before it is renamed, and its folder after each change")
   func syncCalls() throws {
     let state = try StateDirectory(path: path)
     let spool = try RecordSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
@@ -118,7 +118,7 @@ final class SystemFileSystemTests {
     #expect(note == ["\(path)/\(RecordSpool.noteName).new", path])
   }
 
-  @Test("A state directory may be a link to a directory of mode 700, not of a wider mode")
+  @Test("The state directory may be a symbolic link to a directory of mode 700, not to one of a wider mode")
   func state() throws {
     try FileManager.default.createDirectory(
       atPath: "\(path)/real", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -129,7 +129,7 @@ final class SystemFileSystemTests {
     #expect(error?.sentence.contains("chmod 700 \(path)/link,") == true)
   }
 
-  @Test("Each error number has its reason and a printable sentence")
+  @Test("Each errno value has a reason and a printable sentence")
   func errors() {
     let expected: [Int32: StoreError.Reason] = [
       ENOSPC: .diskFull, EDQUOT: .diskFull, EROFS: .readOnly, EACCES: .notPermitted, EPERM: .notPermitted,

@@ -10,7 +10,7 @@ import Testing
 struct TLSStreamTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A client that keeps requesting new keys and reads nothing is dropped at 64 KiB of answers")
+  @Test("A client that keeps requesting TLS key updates and reads nothing is disconnected at 64 KiB of answers")
   @LoopActor
   func keyUpdates() throws {
     let clock = HandClock()

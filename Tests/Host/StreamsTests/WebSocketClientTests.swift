@@ -144,7 +144,9 @@ private final class NoNames: HostResolving {
 struct WebSocketClientTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Messages go both ways through the proxy, and the client's are text", arguments: [true, false])
+  @Test(
+    "WebSocket messages pass the SOCKS proxy in both directions, and the client sends text messages",
+    arguments: [true, false])
   @LoopActor
   func wholeWay(isSecure: Bool) throws {
     let stand = try Stand(isSecure: isSecure)
@@ -159,7 +161,7 @@ struct WebSocketClientTests {
     #expect(head.contains("Host: social.test\r\n") && !head.contains("Origin"))
   }
 
-  @Test("Before the proxy has accepted, nothing but the SOCKS handshake is sent, and no name is looked up")
+  @Test("Before the proxy accepts, only the SOCKS handshake is sent, and no host name is looked up")
   @LoopActor
   func nothingBefore() throws {
     let stand = try Stand(proxy: .waits)
@@ -173,7 +175,7 @@ struct WebSocketClientTests {
     #expect(stand.events == [.ended(.proxyTimedOut)] && stand.wire.isClosed)
   }
 
-  @Test("A proxy that refuses ends the attempt with the reason, and nothing more is sent")
+  @Test("A proxy that refuses the connection ends the attempt with its reason, and nothing more is sent")
   @LoopActor
   func refused() throws {
     let stand = try Stand(proxy: .refuses(5))
@@ -181,7 +183,7 @@ struct WebSocketClientTests {
     #expect(stand.wire.isClosed && stand.head.isEmpty && !stand.wire.wasMisused)
   }
 
-  @Test("A proxy that is not there, and one that closes the connection, are told apart")
+  @Test("An absent proxy and a proxy that closes the connection give different errors")
   @LoopActor
   func noProxy() throws {
     let stand = try Stand(proxy: .waits)
@@ -209,7 +211,7 @@ struct WebSocketClientTests {
     }
   }
 
-  @Test("A server with a certificate of another name, or one that is not trusted, is not used")
+  @Test("A server whose certificate is not trusted, or has another name, is not used")
   @LoopActor
   func certificates() throws {
     for stand in [try Stand("other.test"), try Stand(trust: .second)] {
@@ -222,7 +224,7 @@ struct WebSocketClientTests {
     }
   }
 
-  @Test("A message of more bytes than the limit ends the connection")
+  @Test("A WebSocket message above the size limit ends the connection")
   @LoopActor
   func tooLong() throws {
     let stand = try Stand(limit: 100)
@@ -232,17 +234,7 @@ struct WebSocketClientTests {
     #expect(stand.events.last == .ended(.ended))
   }
 
-  @Test("A ping of the server, and an empty message, are signs of life and no messages")
-  @LoopActor
-  func signsOfLife() throws {
-    let stand = try Stand()
-    stand.serverPings()
-    #expect(stand.events == [.proxied, .opened, .pong])
-    stand.serverSends([])
-    #expect(stand.events == [.proxied, .opened, .pong, .pong])
-  }
-
-  @Test("A server that reads nothing loses the connection at 1 MiB of output")
+  @Test("A WebSocket server that reads nothing is disconnected when 1 MiB of output waits")
   @LoopActor
   func slowServer() throws {
     let stand = try Stand()
@@ -256,7 +248,7 @@ struct WebSocketClientTests {
     #expect(stand.events.last == .ended(.tooSlow))
   }
 
-  @Test("A client that its owner closes reports nothing more")
+  @Test("A WebSocket client that its owner closes reports nothing more")
   @LoopActor
   func closed() throws {
     let stand = try Stand()

@@ -3,10 +3,10 @@ import Crypto
 import TLS
 import Testing
 
-@Suite("A TLS session in memory")
+@Suite("TLS-PSK sessions in memory")
 struct TLSSessionTests {
   @Test(
-    "Both sides learn the identity and the suite, and 1 MB arrives in each direction",
+    "Both sides of a TLS session get the identity and cipher suite, and 1 MB arrives in each direction",
     arguments: TLSSuite.allCases, [1, 1000, .max])
   func exchange(suite: TLSSuite, portion: Int) throws {
     var asked: [String] = []
@@ -29,7 +29,7 @@ struct TLSSessionTests {
     #expect(TLSPair.received(pair.clientEvents) == bytes.reversed())
   }
 
-  @Test("A side that has ended its direction still receives, and still sends after the peer has ended its own")
+  @Test("A TLS side that ended its sending direction still receives, and each direction ends separately")
   func halfClose() throws {
     var pair = try TLSPair()
     pair.run()
@@ -47,7 +47,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.received([4]), .ended])
   }
 
-  @Test("Bytes after close_notify are a failure, whether they arrive with it or later")
+  @Test("Bytes after the TLS alert close_notify are an error, whether they arrive with it or later")
   func afterEnd() throws {
     for isTogether in [true, false] {
       var pair = try TLSPair()
@@ -66,7 +66,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("An end of the bytes without close_notify is a failure, in the handshake and after it")
+  @Test("The end of a connection without close_notify is an error, during the TLS handshake and after it")
   func truncation() throws {
     var pair = try TLSPair()
     #expect(pair.server.receiveEnd() == [.failed(.truncated)])
@@ -76,7 +76,7 @@ struct TLSSessionTests {
     #expect(pair.client.receiveEnd() == [] && !pair.client.send([1]))
   }
 
-  @Test("An identity without a key is refused with alert 115, and a wrong key with alert 20")
+  @Test("A PSK identity without a key is refused with alert 115, and a wrong key with alert 20")
   func keys() throws {
     var pair = try TLSPair(serverKey: { _, _ in nil })
     pair.run()
@@ -88,7 +88,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.failed(.refusedByPeer(.badRecord))])
   }
 
-  @Test("Two sides without a common suite fail, and the client gets alert 40")
+  @Test("A TLS handshake without a common cipher suite fails, and the client gets alert 40")
   func suites() throws {
     var pair = try TLSPair(clientSuites: [.plain])
     pair.run()
@@ -96,7 +96,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.failed(.refusedByPeer(.handshakeFailure))])
   }
 
-  @Test("A server prefers the suite with ephemeral keys, and its owner can refuse the plain suite by identity")
+  @Test("The server prefers the suite with ephemeral keys, and its owner can refuse the plain suite by identity")
   func preference() throws {
     var pair = try TLSPair(clientSuites: [.plain, .ephemeral], serverSuites: [.ephemeral, .plain])
     pair.run()
@@ -108,7 +108,7 @@ struct TLSSessionTests {
     #expect(pair.serverEvents == [.failed(.refused(.unknownIdentity))])
   }
 
-  @Test("A handshake fails after 10 s and not before; an established session has no time limit")
+  @Test("A TLS handshake fails after exactly 10 s, and an established session has no time limit")
   func timeout() throws {
     var pair = try TLSPair()
     let limit = Instant.zero.advanced(by: .seconds(10))
@@ -120,7 +120,7 @@ struct TLSSessionTests {
     #expect(pair.client.isEstablished && pair.client.deadline == nil && pair.client.timer(at: limit) == [])
   }
 
-  @Test("Identities of 1 to 192 bytes without NUL are accepted, and no others")
+  @Test("PSK identities of 1 to 192 bytes without NUL are accepted, and no others")
   func identities() throws {
     let context = try #require(TLSContext(isServer: false))
     for identity in ["", String(repeating: "x", count: 193), "a\0b"] {
@@ -136,7 +136,7 @@ struct TLSSessionTests {
     #expect(pair.serverEvents == [.established(identity: "x", suite: .ephemeral)])
   }
 
-  @Test("A server sends neither an identity hint nor a session ticket")
+  @Test("The TLS server sends neither an identity hint nor a session ticket")
   func messages() throws {
     let servers = try #require(TLSContext(isServer: true))
     let clients = try #require(TLSContext(isServer: false))
@@ -174,7 +174,7 @@ struct TLSSessionTests {
     return messages
   }
 
-  @Test("Mutated bytes end a session with an event, and none traps", arguments: 0..<40)
+  @Test("Mutated bytes end a TLS session with an event, and never crash it", arguments: 0..<40)
   func mutations(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     var pair = try TLSPair()
@@ -196,7 +196,7 @@ struct TLSSessionTests {
     #expect(pair.client.receive(random.bytes(20_000)[...]).count == 1)
   }
 
-  @Test("Each failure has a counter of its own")
+  @Test("Each kind of TLS failure has its own counter")
   func counters() throws {
     var counters = TLSCounters()
     var pair = try TLSPair(serverKey: { _, _ in nil })

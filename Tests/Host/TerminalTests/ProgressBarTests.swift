@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct ProgressBarTests {
   @Test(
-    "Bytes are shown in the largest unit, with one decimal below 10",
+    "A progress bar shows bytes in the largest unit, with one decimal below 10",
     arguments: [
       (0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (10_239, "9.9 KiB"),
       (10_240, "10 KiB"), (1_048_575, "1023 KiB"), (1 << 20, "1.0 MiB"), (4 << 30, "4.0 GiB"), (Int.max, "7.9 EiB"),
@@ -14,14 +14,14 @@ import Testing
     #expect(humanBytes(count) == expected)
   }
 
-  @Test("The largest byte count does not overflow")
+  @Test("The largest possible byte count does not overflow the progress bar")
   func largest() {
     #expect(humanBytes(UInt64.max) == "15 EiB")
     #expect(humanBytes(UInt8.max) == "255 B")
   }
 
   @Test(
-    "The line has label, bar, percentage, amounts and rate; a narrow line drops the last ones first",
+    "A progress line has label, bar, percentage, amounts and rate; a narrow line omits the last ones first",
     arguments: [
       (80, "Receiving  █████████████████████▌░░░░░░░░░░░░   63%  1.2 KiB of 2.0 KiB  512 B/s"),
       (60, "Receiving  ████████▉░░░░░   63%  1.2 KiB of 2.0 KiB  512 B/s"),
@@ -38,14 +38,14 @@ import Testing
     #expect(bar.line(width: width) == expected)
   }
 
-  @Test("Without a total there is no bar and no percentage")
+  @Test("Without a known total a progress line has neither bar nor percentage")
   func unknownTotal() {
     #expect(
       ProgressBar(label: "Receiving", done: 2_048, rate: 1_024).line(width: 80) == "Receiving  2.0 KiB  1.0 KiB/s")
   }
 
   @Test(
-    "100% is shown only when all is done, and never exceeded",
+    "A progress line shows 100% only when everything is done, and never more",
     arguments: [
       (0, 100, "  0%"), (999, 1_000, " 99%"), (1_000, 1_000, "100%"), (2_000, 1_000, "100%"), (0, 0, "100%"),
       (-5, 10, "  0%"),
@@ -55,7 +55,7 @@ import Testing
     #expect(line.contains("  \(expected)  "))
   }
 
-  @Test("No line is wider than requested")
+  @Test("No progress line is wider than requested")
   func neverWider() {
     for width in 0...120 {
       for done in stride(from: 0, through: 4_096, by: 611) {

@@ -13,7 +13,7 @@ import Testing
     "OPENID4VP://connect?name=OVPMOSIP&key=8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 
   @Test(
-    "The smallest version that holds the text at level L is used",
+    "A QR code has the smallest version that can encode the text at error correction level L",
     arguments: [
       (1, 21), (17, 21), (18, 25), (32, 25), (33, 29), (53, 29), (54, 33), (106, 37), (107, 41), (2953, 177),
     ])
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(
-    "A text that cannot be encoded gives a named error",
+    "A text that cannot be encoded as a QR code gives a named error",
     arguments: [("", "empty"), ("a\0b", "containsNUL"), (String(repeating: "a", count: 2954), "tooLong")])
   func errors(text: String, code: String) {
     do throws(QRCodeError) {
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test("Three corners have the finder pattern, with the timing pattern between them")
+  @Test("Three corners of a QR code have finder patterns, with timing patterns between them")
   func patterns() throws {
     let finder = [
       "#######.", "#.....#.", "#.###.#.", "#.###.#.", "#.###.#.", "#.....#.", "#######.", "........",
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test("A known text gives the known code")
+  @Test("The QR code of a sample text equals the expected code, module by module")
   func known() throws {
     #expect(
       Self.rows(try QRCode("HELLO")) == [
@@ -78,7 +78,7 @@ import Testing
   }
 
   @Test(
-    "The drawing has the code and its quiet zone, module by module",
+    "The terminal drawing of a QR code contains each module and the quiet zone",
     arguments: [(false, false), (true, false), (false, true), (true, true)])
   func drawing(inverted: Bool, colour: Bool) throws {
     let code = try QRCode(Self.invitation)
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test("A narrow terminal gets a narrow quiet zone, a very narrow one gets no drawing")
+  @Test("In a narrow terminal a QR code has a narrow quiet zone, and in a very narrow one it is not drawn")
   func fitting() throws {
     let code = try QRCode(Self.invitation)
     #expect(code.size == 37)

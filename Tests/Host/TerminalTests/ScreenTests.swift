@@ -3,7 +3,7 @@ import Testing
 
 @testable import Terminal
 
-@Suite("The screen with the QR code", .serialized) struct ScreenTests {
+@Suite("The verifier's screen with its QR code", .serialized) struct ScreenTests {
   private static func invitation(_ name: String) -> String {
     "OPENID4VP://connect?name=\(name)&key=8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
   }
@@ -39,7 +39,7 @@ import Testing
   }
 
   @Test(
-    "The code is readable from the terminal's picture, with the instruction",
+    "The QR code can be read from an image of the terminal, and its instruction is shown",
     arguments: [(80, 24), (60, 24), (200, 50), (45, 40)], [true, false])
   func read(size: (Int, Int), colour: Bool) throws {
     for name in ["K", "OVPMOSIP", "FourteenLetter"] {
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test("An invitation of version 5 takes 23 of 24 rows including the quiet zone")
+  @Test("The QR code of an invitation of version 5 needs 23 of 24 rows, including the quiet zone")
   func smallest() throws {
     let screen = try Self.screen("OVPMOSIP")
     #expect(screen.code?.size == 37)
@@ -58,13 +58,13 @@ import Testing
     #expect(lines.first == String(repeating: "█", count: 45) + "  Scan this code.")
   }
 
-  @Test("A large terminal shows the code at double size")
+  @Test("A large terminal shows the QR code at double size")
   func large() throws {
     let lines = try Self.screen("OVPMOSIP").lines(on: Self.terminal(200, 50, colour: false))
     #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
   }
 
-  @Test("If the code does not fit, the required size is shown instead, and no text asks to scan the code")
+  @Test("If the QR code does not fit, the screen shows the required size and does not ask to scan")
   func tooSmall() throws {
     let screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(60, 20))
@@ -79,13 +79,13 @@ import Testing
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 21)).picture).isEmpty)
   }
 
-  @Test("Without a QR reader the test fails at once and names the missing package")
+  @Test("Without an installed QR reader the test of the screen fails at once and names the missing package")
   func noReader() throws {
     let error = caught(Program.NotStarted.self) { try CodeReader.read([], with: "no-such-reader") }
     #expect(error?.description.hasSuffix("apt install zbar-tools") == true)
   }
 
-  @Test("The screen fits every terminal, and the note stays visible")
+  @Test("The verifier's screen fits every terminal size, and its note stays visible")
   func bounds() throws {
     let screen = try Self.screen("OVPMOSIP")
     for columns in [1, 5, 12, 44, 45, 57, 80, 116, 200] {
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("Running transfers come first, the latest events stay, and hidden lines are counted")
+  @Test("The screen shows running transfers first, then the latest events, and counts hidden lines")
   func priorities() throws {
     var screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(80, 24))
@@ -116,7 +116,7 @@ import Testing
     #expect(crowded.contains("peer1") && crowded.contains("more") && crowded.hasSuffix(Self.note))
   }
 
-  @Test("Control characters are not drawn")
+  @Test("Control characters are not drawn on the verifier's screen")
   func harmless() throws {
     var screen = Screen()
     screen.heading = ["a\u{1B}[2Jb"]

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct TerminalInfoTests {
   @Test(
-    "The width is the terminal's, else COLUMNS, else 80",
+    "The output width is the terminal's, else the variable COLUMNS, else 80",
     arguments: [
       (120, "100", 120), (0, "100", 100), (0, nil, 80), (0, "wide", 80), (0, "-1", 80), (0, "0", 80), (0, "99999", 80),
       (65535, nil, 80),
@@ -15,7 +15,7 @@ import Testing
     #expect(info.width == expected)
   }
 
-  @Test("The height is the terminal's, else LINES, else 24")
+  @Test("The output height is the terminal's, else the variable LINES, else 24")
   func height() {
     for (rows, variable, expected) in [(50, "10", 50), (0, "10", 10), (0, nil, 24), (0, "tall", 24)] {
       let info = TerminalInfo(isTerminal: true, columns: 0, rows: rows) { $0 == "LINES" ? variable : nil }
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(
-    "Colours need a terminal that is not dumb, without NO_COLOR",
+    "Output is coloured only on a terminal whose TERM is not `dumb`, and without NO_COLOR",
     arguments: [
       (true, nil, "xterm", true), (true, "", "xterm", true), (true, "1", "xterm", false), (true, nil, "dumb", false),
       (false, nil, "xterm", false), (true, nil, nil, true),
@@ -37,7 +37,7 @@ import Testing
     #expect(info.canRedraw == (isTerminal && term != "dumb"))
   }
 
-  @Test("A pipe is not a terminal")
+  @Test("A pipe is not recognised as a terminal")
   func pipes() throws {
     var ends: [Int32] = [-1, -1]
     try #require(pipe(&ends) == 0)
@@ -46,7 +46,7 @@ import Testing
     #expect(!info.isTerminal && !info.hasColour)
   }
 
-  @Test("A pseudo terminal is a terminal", .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
+  @Test("A pseudo terminal is recognised as a terminal", .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
   func pseudoTerminals() throws {
     let master = open("/dev/ptmx", O_RDWR | O_NOCTTY)
     try #require(master >= 0)

@@ -11,7 +11,7 @@ import Testing
     return table
   }
 
-  @Test("Columns are aligned by display width, without trailing spaces")
+  @Test("Table columns are aligned by display width, without trailing spaces")
   func alignment() {
     #expect(
       Self.table.text() == """
@@ -23,13 +23,13 @@ import Testing
         """)
   }
 
-  @Test("A narrow terminal cuts lines, and only the header is coloured")
+  @Test("In a narrow terminal table lines are cut, and only the header is coloured")
   func narrow() {
     #expect(Self.table.text(width: 19) == "TRANSFER  BYTES  W…\n7         12345  K…\n8             9  …\n9\n")
     #expect(Self.table.text(colour: true).hasPrefix("\u{1B}[1mTRANSFER  BYTES  WALLET\u{1B}[0m\n7 "))
   }
 
-  @Test("Control characters from a peer in a cell neither break the table nor reach the terminal")
+  @Test("Control characters from a peer neither break a table nor reach the terminal")
   func hostileCells() {
     var table = TextTable([.init("NAME"), .init("N")])
     table.append(["a\n\u{1B}[2J\u{202E}", "1", "beyond the header"])
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "Width counts columns and not characters",
+    "The width of a table cell is counted in terminal columns, not in characters",
     arguments: [
       ("", 0), ("abc", 3), ("Käthe", 5), ("Ka\u{308}the", 5), ("受信", 4), ("한글", 4), ("ｆｕｌｌ", 8), ("😀", 2), ("👩‍👩‍👧", 2),
       ("❤️", 2),

@@ -17,7 +17,7 @@ struct ExplainTests {
     try ExplainCommand([Self.part]).find(word).map(\.kind)
   }
 
-  @Test("A code is found by its name in any case, and by an alias")
+  @Test("`earshot explain` finds a code by its name in any case, and by an alias")
   func found() throws {
     #expect(try find("tvv_tra_002") == ["error of a transfer"])
     #expect(try find("0F3C") == ["error of a transfer"])
@@ -27,12 +27,12 @@ struct ExplainTests {
     #expect(try find("4") == ["exit status of the tool"])
   }
 
-  @Test("A code that occurs in several places has all its meanings")
+  @Test("`earshot explain` gives all meanings of a code that occurs in several places")
   func several() throws {
     #expect(try find("waiting") == ["state of the radio", "delivery state of a message"])
   }
 
-  @Test("An unknown code is an error that names the nearest code")
+  @Test("`earshot explain` with an unknown code fails, and names the nearest code")
   func unknown() {
     for (word, nearest) in [("TVV_TRA_003", "TVV_TRA_002"), ("Bussy", "Busy"), ("visit", "Visits")] {
       var failure: Failure?
@@ -44,7 +44,7 @@ struct ExplainTests {
     #expect(failure?.text.contains("Did you mean") == false && failure?.text.contains("\u{1B}") == false)
   }
 
-  @Test("Every D-Bus error, exit status and radio state is explained in whole sentences")
+  @Test("Every D-Bus error, exit status and radio state has an explanation in whole sentences")
   func house() {
     #expect(CodeMeaning.house.count > DBusError.Name.allCases.count + ExitCode.allCases.count)
     for meaning in CodeMeaning.house {
@@ -52,7 +52,7 @@ struct ExplainTests {
     }
   }
 
-  @Test("The text has the code, its place, the meaning and the remedy, wrapped to the terminal")
+  @Test("`earshot explain` prints the code, where it occurs, its meaning and the remedy, wrapped to the terminal")
   func text() throws {
     let found = try ExplainCommand([Self.part]).find("TVV_TRA_002")
     #expect(

@@ -7,7 +7,7 @@ import Testing
 @Suite("D-Bus errors in the tool")
 struct FailureTests {
   @Test(
-    "A service that is not running and cannot be started gives `notRunning`",
+    "A D-Bus service that is not running and cannot be activated gives the failure `notRunning`",
     arguments: [
       "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
       "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked",

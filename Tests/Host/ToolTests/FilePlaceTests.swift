@@ -24,7 +24,7 @@ final class FilePlaceTests {
     try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")[.posixPermissions] as? Int
   }
 
-  @Test("A file is synced before it gets its name, and its folder after that", arguments: [true, false])
+  @Test("The tool syncs an output file before it renames it, and then syncs its folder", arguments: [true, false])
   func synced(isForMany: Bool) throws {
     try Data("old".utf8).write(to: URL(fileURLWithPath: "\(folder)/kept"))
     let place = try FilePlace(isForMany ? "\(folder)/vc-{}.txt" : "\(folder)/kept")
@@ -38,7 +38,7 @@ final class FilePlaceTests {
   }
 
   @Test(
-    "If the disk refuses a sync, the command fails and no file remains", arguments: [0, 1])
+    "If syncing an output file fails, the tool's command fails and leaves no file", arguments: [0, 1])
   func refused(call: Int) throws {
     let place = try FilePlace(folder + "/")
     let refused: @Sendable (String) -> Int32? = { [folder] in ($0 == folder) == (call == 1) ? EIO : nil }
@@ -51,7 +51,7 @@ final class FilePlaceTests {
     #expect(names == [])
   }
 
-  @Test("Items with equal names get different files, and none is overwritten")
+  @Test("Items with equal names are written to different files, and no file is overwritten")
   func sameName() throws {
     let place = try FilePlace(folder)
     let paths = try (1...3).map { try place.keep([UInt8($0)], as: "one") }

@@ -22,7 +22,7 @@ struct UpgradeTests {
     return request.receive(Array(text.utf8))
   }
 
-  @Test("The request of RFC 6455 gets the answer of RFC 6455, and the octets after the request stay available")
+  @Test("The example request of RFC 6455 gets its example answer, and the bytes after the request stay available")
   func sample() throws {
     guard case .accept(let response, let rest) = Self.step(Self.request() + "frames") else {
       Issue.record("refused")
@@ -34,7 +34,7 @@ struct UpgradeTests {
     #expect(rest == Array("frames".utf8))
   }
 
-  @Test("A request head that arrives octet by octet is read at its last octet")
+  @Test("An HTTP upgrade request that arrives byte by byte is answered at its last byte")
   func portions() {
     var request = UpgradeRequest(path: "/chat")
     let bytes = Array(Self.request().utf8)
@@ -49,7 +49,7 @@ struct UpgradeTests {
   }
 
   @Test(
-    "A request that cannot be upgraded gets the status for its fault",
+    "A WebSocket upgrade request that cannot be accepted gets the HTTP status for its error",
     arguments: [
       ("GET /other HTTP/1.1", "", 404), ("POST /chat HTTP/1.1", "", 405), ("GET /chat HTTP/1.0", "", 426),
       ("GET /chat", "", 400), ("GET /chat HTTP/1.1", "Upgrade", 426), ("GET /chat HTTP/1.1", "Connection", 426),
@@ -67,7 +67,7 @@ struct UpgradeTests {
   }
 
   @Test(
-    "A malformed request head is refused",
+    "A malformed head of a WebSocket upgrade request is refused",
     arguments: [
       "\r\n\r\n", "GET /chat HTTP/1.1\r\nHost\r\n\r\n", "GET /chat HTTP/1.1\r\n Host: a\r\n\r\n",
       "GET /chat HTTP/1.1\r\nA: b\n\r\n\r\n", "GET /chat HTTP/1.1\r\nA: \u{7F}\r\n\r\n", ": a\r\n: b\r\n\r\n",
@@ -80,7 +80,7 @@ struct UpgradeTests {
     #expect(status == 400)
   }
 
-  @Test("Two keys, or a key that is not 16 octets, are refused")
+  @Test("A WebSocket upgrade request with two keys, or a key that is not 16 bytes long, is refused")
   func keys() {
     for fields in [["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="], ["Host: other"]] {
       guard case .refuse(400, _) = Self.step(Self.request(adding: fields)) else {
@@ -97,7 +97,7 @@ struct UpgradeTests {
     }
   }
 
-  @Test("A request head of more than 8 KiB is refused before its end arrives")
+  @Test("A WebSocket upgrade request with a head of more than 8 KiB is refused before its end arrives")
   func long() {
     var request = UpgradeRequest(path: "/chat")
     var step = request.receive(Array("GET /chat HTTP/1.1\r\n".utf8))
@@ -113,7 +113,7 @@ struct UpgradeTests {
     #expect(count == 8)
   }
 
-  @Test("The server accepts the client's request, and the client accepts the server's answer")
+  @Test("The WebSocket server accepts the client's request, and the client accepts the server's answer")
   func bothSides() {
     var random = SeededRandom(seed: 1)
     var client = UpgradeResponse(host: "localhost:80", path: "/chat", random: &random)
@@ -125,7 +125,7 @@ struct UpgradeTests {
     #expect(client.receive([10, 0x82]) == .accepted(rest: [0x82]))
   }
 
-  @Test("The client refuses an answer to another key, another status, and an answer without end")
+  @Test("The WebSocket client refuses an upgrade answer to another key, with another status, or without an end")
   func clientRefuses() {
     var random = SeededRandom(seed: 1)
     guard case .accept(let response, _) = Self.step(Self.request()),

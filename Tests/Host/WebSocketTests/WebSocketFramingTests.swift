@@ -32,7 +32,7 @@ struct WebSocketFramingTests {
     ]
   }
 
-  @Test("Text and binary messages are received in the same way, also with octets that are not UTF-8")
+  @Test("Text and binary WebSocket messages are received in the same way, even with bytes that are not UTF-8")
   func messages() {
     let bytes: [UInt8] = [0xFF, 0, 0xC0]
     #expect(server.receive(frame(1, bytes)) == [.message(bytes)])
@@ -41,7 +41,7 @@ struct WebSocketFramingTests {
   }
 
   @Test(
-    "A message is sent as one binary frame, and a client's frame is masked",
+    "A WebSocket message is sent as one binary frame, and a client's frame is masked",
     arguments: [0, 1, 125, 126, 65_535, 65_536])
   func bothWays(count: Int) {
     let message = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -54,7 +54,7 @@ struct WebSocketFramingTests {
     #expect(client.send(message) != toServer || count == 0)
   }
 
-  @Test("Octets that arrive one by one give the same messages as all at once")
+  @Test("WebSocket bytes that arrive one by one give the same messages as all at once")
   func oneByOne() {
     let frames: [[UInt8]] = [
       frame(2, [1, 2, 3]), frame(9, [7]), frame(1, [0x78], isFinal: false), frame(9, [8]), frame(0, [9]),
@@ -69,7 +69,7 @@ struct WebSocketFramingTests {
       ])
   }
 
-  @Test("Fragments of one octet form one message, with control frames between them")
+  @Test("Fragments of one byte form one WebSocket message, even with control frames between them")
   func fragments() {
     var actions: [Action] = []
     for index in 0..<100 {
@@ -81,13 +81,13 @@ struct WebSocketFramingTests {
     #expect(actions.count == 101)
   }
 
-  @Test("Only the last of several pings that arrive together is answered")
+  @Test("Of several WebSocket pings that arrive together only the last is answered")
   func pings() {
     let flood = (0..<1000).flatMap { frame(9, [UInt8($0 % 256)]) }
     #expect(server.receive(flood) == [.send([0x8A, 1, 231])])
   }
 
-  @Test("A ping of either side is answered by the other side")
+  @Test("A WebSocket ping from either side is answered by its peer")
   func pong() {
     var answers: [Action] = []
     for case .send(let bytes) in client.receive(server.ping()) { answers += server.receive(bytes) }
@@ -105,19 +105,19 @@ struct WebSocketFramingTests {
   /// A length of 5 in the form of two octets.
   private static let longForm: [UInt8] = [0x82, 0xFE, 0, 5, 0, 0, 0, 0, 1, 2, 3, 4, 5]
 
-  @Test("Input that violates the protocol closes with 1002", arguments: Self.broken)
+  @Test("WebSocket input that violates the protocol closes the connection with code 1002", arguments: Self.broken)
   func malformed(bytes: [UInt8]) {
     #expect(server.receive(bytes) == Self.closing(1002))
     #expect(server.receive(frame(2, [1])) == [] && server.send([1]) == [] && server.close(.normal) == [])
   }
 
-  @Test("A masked frame of a server closes with 1002")
+  @Test("A masked frame from a WebSocket server closes the connection with code 1002")
   func maskedServer() {
     let actions = client.receive(frame(2, [1]))
     #expect(actions.last == .close(.protocolError))
   }
 
-  @Test("A message of 64 KiB arrives, and one octet more closes with 1009, in one frame or in fragments")
+  @Test("A message of 64 KiB arrives, and a longer one closes with code 1009, in one frame or in fragments")
   func tooLarge() {
     let limit = [UInt8](repeating: 7, count: 65_536)
     #expect(server.receive(frame(2, limit)) == [.message(limit)])
@@ -129,7 +129,7 @@ struct WebSocketFramingTests {
     #expect(other.receive(frame(2, limit + [1]).prefix(15)) == Self.closing(1009))
   }
 
-  @Test("A close frame is answered with its code, and ends the connection")
+  @Test("A WebSocket close frame is answered with its code, and ends the connection")
   func closed() {
     #expect(server.receive(frame(8, [0x03, 0xE9, 0x62])) == Self.closing(1001))
     let empty = WebSocketFraming(role: .server, random: SeededRandom(seed: 1))
@@ -138,7 +138,7 @@ struct WebSocketFramingTests {
     #expect(bad.receive(frame(8, [0x03, 0xE8, 0xFF])) == Self.closing(1007))
   }
 
-  @Test("After a side has sent a close frame, it sends nothing and accepts only the peer's close frame")
+  @Test("After sending a close frame a side sends nothing more, and accepts only the peer's close frame")
   func closing() {
     #expect(server.close(.goingAway) == [0x88, 2, 0x03, 0xE9])
     #expect(server.send([1]) == [] && server.ping() == [] && server.close(.normal) == [])

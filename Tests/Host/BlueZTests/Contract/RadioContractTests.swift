@@ -6,7 +6,7 @@ import Testing
 
 /// What every radio driver does, whatever its implementation. A client cannot read a value over the simulated radio, so
 /// reading is not part of the contract.
-@Suite("The contract of radio drivers", .serialized)
+@Suite("The contract that every radio driver fulfils", .serialized)
 struct RadioContractTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -62,7 +62,7 @@ struct RadioContractTests {
     }
   }
 
-  @Test("An advertisement is on air until its slot is emptied", arguments: ContractRadio.allCases)
+  @Test("Every driver advertises an advertisement until its slot is emptied", arguments: ContractRadio.allCases)
   @LoopActor
   func advertising(radio: ContractRadio) async throws {
     try await withWorld(radio) { world in
@@ -78,7 +78,7 @@ struct RadioContractTests {
     }
   }
 
-  @Test("An application is served until it is stopped", arguments: ContractRadio.allCases)
+  @Test("Every driver serves an application until it is stopped", arguments: ContractRadio.allCases)
   @LoopActor
   func serving(radio: ContractRadio) async throws {
     try await withWorld(radio) { world in
@@ -92,7 +92,9 @@ struct RadioContractTests {
     }
   }
 
-  @Test("A scan reports advertisers of the wanted services, with their address", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver's scan reports the advertisers of the requested services, with their addresses",
+    arguments: ContractRadio.allCases)
   @LoopActor
   func scanning(radio: ContractRadio) async throws {
     try await withWorld(radio) { world in
@@ -105,7 +107,7 @@ struct RadioContractTests {
   }
 
   @Test(
-    "A link of this side comes up before `connected`, and `disconnected` is its last event",
+    "Every driver opens an outgoing link before `connected`, and `disconnected` is the link's last event",
     arguments: ContractRadio.allCases)
   @LoopActor
   func connecting(radio: ContractRadio) async throws {
@@ -129,7 +131,8 @@ struct RadioContractTests {
   }
 
   @Test(
-    "Writes arrive in order, and a refused write request reports the peer's error", arguments: ContractRadio.allCases)
+    "Every driver delivers writes in order, and reports the peer's error for a refused write request",
+    arguments: ContractRadio.allCases)
   @LoopActor
   func writing(radio: ContractRadio) async throws {
     try await connected(radio) { world, link in
@@ -147,7 +150,8 @@ struct RadioContractTests {
     }
   }
 
-  @Test("Notifications of the peer arrive in order, equal ones too", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver delivers a peer's notifications in order, including equal ones", arguments: ContractRadio.allCases)
   @LoopActor
   func notified(radio: ContractRadio) async throws {
     try await connected(radio) { world, _ in
@@ -165,7 +169,9 @@ struct RadioContractTests {
     }
   }
 
-  @Test("A write of a peer reaches the delegate, which may refuse it", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver passes a peer's write to the delegate, and returns the delegate's refusal to the peer",
+    arguments: ContractRadio.allCases)
   @LoopActor
   func written(radio: ContractRadio) async throws {
     try await serving(radio) { world, link in
@@ -182,7 +188,7 @@ struct RadioContractTests {
   }
 
   @Test(
-    "A peer gets no value before it subscribes, and then every accepted value in order",
+    "Every driver sends a client no value before it subscribes, and then each accepted value in order",
     arguments: ContractRadio.allCases)
   @LoopActor
   func notifying(radio: ContractRadio) async throws {
@@ -207,7 +213,7 @@ struct RadioContractTests {
   }
 
   @Test(
-    "The loss of a peer's link is reported once, and the link then counts as unreachable for notifications",
+    "Every driver reports the loss of a client's link once, and then treats the link as unreachable",
     arguments: ContractRadio.allCases)
   @LoopActor
   func peerLost(radio: ContractRadio) async throws {
@@ -223,7 +229,8 @@ struct RadioContractTests {
     }
   }
 
-  @Test("A link that this side made ends, also for its owner, when the peer is lost", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver ends an outgoing link, also for its owner, when the peer is lost", arguments: ContractRadio.allCases)
   @LoopActor
   func linkLost(radio: ContractRadio) async throws {
     try await connected(radio) { world, link in
@@ -233,7 +240,9 @@ struct RadioContractTests {
     }
   }
 
-  @Test("A cut ends a link of either side, and a second cut has no effect", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver can cut incoming and outgoing links, and a second cut has no effect",
+    arguments: ContractRadio.allCases)
   @LoopActor
   func cutting(radio: ContractRadio) async throws {
     try await serving(radio) { world, link in
@@ -253,7 +262,7 @@ struct RadioContractTests {
   }
 
   @Test(
-    "A radio that is switched off ends its links, and restores the advertisement and the application afterwards",
+    "Every driver ends links at power-off, and restores advertisement and application at power-on",
     arguments: ContractRadio.allCases)
   @LoopActor
   func radioLost(radio: ContractRadio) async throws {
@@ -274,7 +283,8 @@ struct RadioContractTests {
     }
   }
 
-  @Test("A stream of a peer carries bytes both ways, and ends at both ends", arguments: ContractRadio.allCases)
+  @Test(
+    "Every driver carries stream bytes both ways, and ends a stream at both ends", arguments: ContractRadio.allCases)
   @LoopActor
   func stream(radio: ContractRadio) async throws {
     try await withWorld(radio) { world in
