@@ -5,13 +5,13 @@ import Testing
 
 @testable import ASN
 
-@Suite("Users that request more than they may")
+@Suite("ASN users that request more than they may")
 struct AbuseTests {
   let keys = Vectors.shared.keys
 
   // MARK: New users
 
-  @Test("A user cannot make a key that may log in out of a forum, bridge, place or removed user")
+  @Test("A user cannot turn the key of a forum, bridge, place or removed user into a key that may log in")
   func kinds() throws {
     let world = try SocialWorld(newUsers: .admin)
     let admin = try world.connect(user: keys.admin)
@@ -37,7 +37,7 @@ struct AbuseTests {
     #expect(world.peers[again]?.answers.map(\.result) == [.denied])
   }
 
-  @Test("First logins from one address create at most 20 users in a minute, and other addresses are not affected")
+  @Test("First logins from one address create at most 20 users a minute, and do not affect other addresses")
   func newUsers() throws {
     let world = try SocialWorld { $0.sessionsPerAddress = 100 }
     for number in 0..<20 { _ = try world.user(UInt64(number)) }
@@ -54,7 +54,7 @@ struct AbuseTests {
 
   // MARK: Moderators, vouchers, removals
 
-  @Test("A message is linked for the moderators in the list that are users, and for no other key in the list")
+  @Test("A message to a forum is linked only for those keys in its list of moderators that are users")
   func moderators() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -66,7 +66,7 @@ struct AbuseTests {
     #expect(Set(world.engine.store.links(to: sum).map(\.owner)) == [alice.key, bob.key])
   }
 
-  @Test("A user cannot publish the signature of its login as a voucher for itself")
+  @Test("A user cannot use the signature of its login as a voucher for itself")
   func voucher() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -80,7 +80,7 @@ struct AbuseTests {
     #expect(world.engine.store.blob(blob.sum) == nil)
   }
 
-  @Test("A user can remove blobs although its directory or the store is full")
+  @Test("A user can remove blobs even if its directory or the store is full")
   func removals() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -94,7 +94,7 @@ struct AbuseTests {
 
   // MARK: Work
 
-  @Test("The references of one request are compared with a limited number of names, except the administrator's")
+  @Test("The names that one user's request compares with its references are limited; an administrator's are not")
   func lookups() throws {
     let world = try SocialWorld()
     let user = try world.user(1)

@@ -6,7 +6,7 @@ import Testing
 @testable import ASN
 
 /// Sessions with the original servers of 2014 and 2015, recorded on a loopback interface.
-@Suite("The captured sessions are decoded in both roles")
+@Suite("Captured ASN sessions, decoded as client and as server")
 struct CaptureTests {
   struct Role: Sendable, CustomTestStringConvertible {
     let capture: Capture
@@ -40,7 +40,7 @@ struct CaptureTests {
     }
   }
 
-  @Test("The client's session sends the captured octets and reads the captured answers", arguments: all)
+  @Test("Our ASN client sends the captured bytes and reads the captured answers", arguments: all)
   func client(role: Role) throws {
     let (capture, dialect) = (role.capture, role.dialect)
     let service = try X25519.PublicKey(capture.keys.server.encrPub.bytes)
@@ -109,7 +109,7 @@ struct CaptureTests {
   ]
 
   @Test(
-    "The server executes the captured requests, and answers with the same octets where nothing is random",
+    "Our ASN server executes the captured requests and sends the captured bytes, except for random ones",
     arguments: all)
   func server(role: Role) throws {
     let (capture, dialect) = (role.capture, role.dialect)

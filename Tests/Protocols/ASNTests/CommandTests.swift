@@ -5,7 +5,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("The commands of the protocol")
+@Suite("The commands of ASN")
 struct CommandTests {
   let keys = Vectors.shared.keys
 
@@ -28,7 +28,7 @@ struct CommandTests {
   // MARK: Blobs and references
 
   @Test(
-    "A named blob is stored, listed, read and dumped; a newer one gets the name, and the older one stays under its sum")
+    "A named blob is stored, listed, read and dumped; a newer one gets the name, the older keeps its sum")
   func named() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -55,7 +55,7 @@ struct CommandTests {
     #expect(try world.exec(user.id, "cat", late.sum.hex).data == [1])
   }
 
-  @Test("A blob that was sent as an object is stored verbatim, and a repetition changes nothing")
+  @Test("A blob that a client made itself is stored verbatim, and storing it again changes nothing")
   func verbatim() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -70,7 +70,7 @@ struct CommandTests {
     #expect(world.takeBlobs(admin) == [blob])
   }
 
-  @Test("References expand wildcards, unique prefixes and epochs, and ambiguous references are refused")
+  @Test("A reference may use wildcards, unique prefixes and epochs, and is refused if it is ambiguous")
   func references() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -100,7 +100,7 @@ struct CommandTests {
     #expect(try refused(world, alice.id, "cat", "d/abcd").text == "Ambiguous NAME d/abcd")
   }
 
-  @Test("A prefix of two users' keys is refused as ambiguous")
+  @Test("A reference with a prefix of two users' keys is refused as ambiguous")
   func ambiguousUsers() throws {
     let world = try SocialWorld()
     let admin = try world.connect(user: keys.admin)
@@ -138,7 +138,7 @@ struct CommandTests {
 
   // MARK: Permissions
 
-  @Test("Only owner, author, editors, administrator and service write a name, and nobody writes for another author")
+  @Test("Only owner, author, editors, administrator and service write a name, and nobody for another author")
   func writing() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -185,7 +185,7 @@ struct CommandTests {
     #expect(world.engine.marks.count == 1)
   }
 
-  @Test("The administrator may use fetch, clone and gc, mirrors fetch only, and users none of them")
+  @Test("The administrator may use fetch, clone and gc, mirrors may use fetch, and users none of them")
   func administration() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -225,7 +225,7 @@ struct CommandTests {
     #expect(contents(world.takeBlobs(alice.id)) == ["=direct"])
   }
 
-  @Test("A message to a moderated forum goes to moderators, and to owner and subscribers once one approves it")
+  @Test("A message to a moderated forum goes to moderators, and after an approval to owner and subscribers")
   func moderation() throws {
     let world = try SocialWorld()
     let (author, moderator, reader, writer) = (
@@ -257,7 +257,7 @@ struct CommandTests {
     #expect(world.takeBlobs(reader.id) == [])
   }
 
-  @Test("A bridge forwards its author's messages to the subscribers that are logged in, and stores nothing")
+  @Test("A bridge forwards its author's messages to subscribers that are logged in, and stores nothing")
   func bridge() throws {
     let world = try SocialWorld()
     let (author, reader, other) = (try world.user(1), try world.user(2), try world.user(3))
@@ -274,7 +274,7 @@ struct CommandTests {
 
   // MARK: Marks, vouchers, names of sessions
 
-  @Test("A mark is pushed and read but not stored, and ends with the session that set it")
+  @Test("A mark is pushed and can be read, is not stored, and ends with the session that set it")
   func marks() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -303,7 +303,7 @@ struct CommandTests {
     #expect(try refused(world, bob.id, "mark", "-u", alice.key.hex, "1", "2").result == .denied)
   }
 
-  @Test("An anonymous mark has the session's ephemeral key and nothing that identifies the user")
+  @Test("An anonymous mark contains the session's ephemeral key and nothing that identifies the user")
   func anonymousMark() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -331,7 +331,7 @@ struct CommandTests {
     #expect(try refused(world, eve.id, "ls", keys.server.encrPub.bytes.hexText + "/asn/m*").result == .failure)
   }
 
-  @Test("A voucher is linked for both users, and the next voucher of the same user, which may be a denial, replaces it")
+  @Test("A voucher is linked for both users, and the same user's next voucher or denial replaces it")
   func vouchers() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -348,7 +348,7 @@ struct CommandTests {
     #expect(try world.text(alice.id, "ls", "asn/vouchers").split(separator: "\n").count == 1)
   }
 
-  @Test("newuser makes keys that can log in, for each kind of the document")
+  @Test("The command newuser makes keys that can log in, for each kind that the document defines")
   func newUser() throws {
     let world = try SocialWorld()
     let alice = try world.user(1, dialect: .year2015)
@@ -388,7 +388,7 @@ struct CommandTests {
     #expect(world.peers[alice.id]?.answers.last?.time == world.epoch)
   }
 
-  @Test("A session's trace lists its own PDUs without their contents")
+  @Test("The trace of a session lists the PDUs of this session without their contents")
   func trace() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Lists that are read in portions")
+@Suite("ASN lists that are read in portions")
 struct ListingTests {
   let keys = Vectors.shared.keys
 
@@ -23,7 +23,7 @@ struct ListingTests {
   }
 
   @Test(
-    "The portions of a list are its names in the order of their octets, each once",
+    "The portions of a list together contain each name once, sorted by bytes",
     arguments: [1, 7, 1000], ["", "dir/", "dir/*", "n*", "USER", "USER/asn", "USER/dir/n1*", "SERVICE", "SERVICE/dir"])
   func portions(limit: Int, reference: String) throws {
     let world = try SocialWorld()
@@ -46,7 +46,7 @@ struct ListingTests {
     #expect(found.dropLast(2).allSatisfy { $0.count == limit })
   }
 
-  @Test("A portion behind the last name is empty, and a reference without a match is refused")
+  @Test("The portion after the last name is empty, and a reference without a match is refused")
   func ends() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -59,7 +59,7 @@ struct ListingTests {
     #expect(throws: Refusal.self) { try world.engine.names("..", by: login, after: "", limit: 9) }
   }
 
-  @Test("A portion of a directory reads the directory no further than the portion reaches")
+  @Test("Reading a portion of a directory does not read the directory beyond the end of the portion")
   func effort() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -85,7 +85,7 @@ struct ListingTests {
     try world.engine.store.apply([.insert(blob), .link(Link(owner: owner, name: name, sum: blob.sum, epoch: 1))])
   }
 
-  @Test("The contents of blobs are read up to a limit of the caller's")
+  @Test("The contents of blobs are read up to a size limit given by the caller")
   func contents() throws {
     let world = try SocialWorld()
     world.engine.configuration.answer = 600

@@ -2,20 +2,20 @@ import ASN
 import ASNSupport
 import Testing
 
-@Suite("The blob store in memory fulfils the contract of stores")
+@Suite("The blob store in memory")
 struct MemoryBlobStoreTests {
   private let contract = StoreContract { MemoryBlobStore() }
 
-  @Test("Blobs are stored verbatim and once, and a purge removes everything that belongs to them")
+  @Test("The store in memory holds blobs verbatim and once, and a purge removes everything that belongs to them")
   func blobs() throws { #expect(try contract.blobs() == []) }
 
-  @Test("A directory has each name once, sorted by octets")
+  @Test("A directory in the store in memory contains each name once, sorted by bytes")
   func links() throws { #expect(try contract.links() == []) }
 
-  @Test("Hidden links are in no directory, and the flags of a removal end with it")
+  @Test("Hidden links are in no directory, and flags set by a removal end when the removal is removed")
   func removals() throws { #expect(try contract.removals() == []) }
 
-  @Test("A commit that fails undoes all changes since the last one")
+  @Test("A commit that fails undoes all changes since the previous commit")
   func commit() throws {
     var store = MemoryBlobStore()
     let (one, other) = (

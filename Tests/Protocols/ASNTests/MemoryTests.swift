@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Memory of a server and its shares")
+@Suite("Memory limits of an ASN server")
 struct MemoryTests {
   let keys = Vectors.shared.keys
 
@@ -21,7 +21,7 @@ struct MemoryTests {
     try world.client(id) { (client) throws(ClientError) in try client.send(blob) }
   }
 
-  @Test("Blobs that wait for their user's rate count as memory, and their session is not read meanwhile")
+  @Test("Blobs delayed by their user's rate limit count as memory, and their session is not read meanwhile")
   func queued() throws {
     let world = try SocialWorld { $0.blobs = 1 }
     let user = try world.user(1)
@@ -34,7 +34,7 @@ struct MemoryTests {
     #expect(try world.text(user.id, "ls", "n29") == "n29\n")
   }
 
-  @Test("When requests of all sessions fill a quarter of the memory, no session is read")
+  @Test("When the requests of all ASN sessions fill a quarter of the memory, no session is read")
   func crowded() throws {
     let world = try SocialWorld {
       $0.blobs = 1
@@ -49,7 +49,7 @@ struct MemoryTests {
     #expect(!world.server.isCrowded && !world.server.isHolding(users[3].id) && world.server.held == 0)
   }
 
-  @Test("A blob for 20 sessions that read nothing is in memory once, and is sealed when they read")
+  @Test("An ASN blob for 20 sessions that read nothing is in memory once, and is sealed when they read")
   func fanOut() throws {
     let world = try SocialWorld()
     let admin = try world.connect(user: keys.admin, address: "admin")
@@ -73,7 +73,7 @@ struct MemoryTests {
     #expect(world.server.held == 0)
   }
 
-  @Test("A user whose blob went to many sessions waits before its next blob, and other users do not")
+  @Test("A user whose blob was pushed to many sessions waits before its next blob, and other users do not")
   func fanOutRate() throws {
     let world = try SocialWorld { $0.fanOut = 1_000_000 }
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -88,7 +88,7 @@ struct MemoryTests {
     #expect(world.peers[alice.id]?.answers.count == answered + 1)
   }
 
-  @Test("A client that requests much and reads nothing is not read, and gets every answer later")
+  @Test("A session whose client reads no answers is not read, and gets every answer later")
   func answers() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -103,7 +103,7 @@ struct MemoryTests {
     #expect(world.peers[user.id]?.answers.count == answered + 60 && world.server.held == 0)
   }
 
-  @Test("A session has at most four answers of up to 1 MiB in the store at a time")
+  @Test("At most four answers of up to 1 MiB per session are requested from the store at a time")
   func reserved() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -116,7 +116,9 @@ struct MemoryTests {
     #expect(world.peers[id]?.answers.count == 21 && world.server.held == 0)
   }
 
-  @Test("The output of an ended session counts until it is written, for 10 s at most", arguments: [true, false])
+  @Test(
+    "The output of an ended ASN session counts as memory until it is written, for at most 10 s",
+    arguments: [true, false])
   func closing(reads: Bool) throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -137,7 +139,7 @@ struct MemoryTests {
     #expect(world.server.state(of: alice.id) == nil && world.server.held == 0)
   }
 
-  @Test("A user above its share loses its largest session, and other users lose none")
+  @Test("A user above its share of memory loses its largest session, and other users lose none")
   func userShare() throws {
     let world = try SocialWorld { $0.heldPerUser = 300_000 }
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -152,7 +154,7 @@ struct MemoryTests {
     #expect(world.server.state(of: bob.id) == .established)
   }
 
-  @Test("A user that closes its connection and makes another does not get more new blobs than its rate")
+  @Test("A user that reconnects does not get a higher rate of new blobs")
   func rateOfConnections() throws {
     let world = try SocialWorld { $0.blobs = 2 }
     let user = try world.user(1)
@@ -169,7 +171,7 @@ struct MemoryTests {
     #expect(world.server.counters.droppedBlobs == 28 && world.server.held == 0)
   }
 
-  @Test("A quit is acknowledged after the blobs before it are stored")
+  @Test("An ASN quit command is acknowledged after the blobs before it are stored")
   func quitAfterBlobs() throws {
     let world = try SocialWorld { $0.blobs = 2 }
     let user = try world.user(1)

@@ -2,7 +2,7 @@ import ASN
 import Bytes
 import Testing
 
-@Suite("Permissions follow the lists of the document in every combination")
+@Suite("Permissions of ASN by the lists of a user")
 struct PermissionTests {
   static let login = key(1)
   static let other = key(2)
@@ -98,7 +98,7 @@ struct PermissionTests {
     }
   }
 
-  @Test("Messages are readable by the owner and the keys of its lists, marks by subscribers, all else by everybody")
+  @Test("Messages are readable by owner and listed keys, marks by subscribers, and other blobs by everybody")
   func reading() {
     for row in Self.rows where row.name.isEmpty && row.publicity == .published {
       func mayRead(_ name: String) -> Bool {
@@ -112,7 +112,7 @@ struct PermissionTests {
     }
   }
 
-  @Test("A missing list contains nobody")
+  @Test("A list of editors, moderators or subscribers that does not exist contains nobody")
   func noLists() throws {
     let permission = Permission.of(Login(Self.login), owner: Self.other, name: try BlobName("x"), lists: AccessLists())
     #expect(permission == [])
@@ -120,7 +120,7 @@ struct PermissionTests {
     #expect(message == .add)
   }
 
-  @Test("A list of keys has 32 octets for each key, and at most 16,384 keys")
+  @Test("A list of keys has 32 bytes for each key, and at most 16,384 keys")
   func lists() throws {
     #expect(try AccessLists.keys([]) == [])
     #expect(try AccessLists.keys((Self.login.bytes + Self.other.bytes)[...]) == [Self.login, Self.other])
@@ -135,7 +135,7 @@ struct PermissionTests {
   }
 
   @Test(
-    "A control blob whose content has another form is refused",
+    "A control blob whose content is malformed is refused",
     arguments: [
       ("asn/auth", 31), ("asn/auth", 33), ("asn/author", 0), ("asn/user", 4), ("asn/editors", 33),
       ("asn/moderators", 1),
@@ -149,7 +149,7 @@ struct PermissionTests {
   }
 }
 
-@Suite("Requests that a session accepts in each state")
+@Suite("ASN requests in each state of a session")
 struct SessionStateTests {
   /// The rows of the table in the documentation of `SessionState`.
   static let accepted: [(ask: SessionState.Ask, states: Set<SessionState>)] = [
@@ -167,7 +167,7 @@ struct SessionStateTests {
     "who", "iam", "filter", "nonsense", "",
   ]
 
-  @Test("Each request is accepted in the states of the table and in no other state")
+  @Test("Each ASN request is accepted in the states that the table lists, and in no other state")
   func table() {
     for state in SessionState.allCases {
       for row in Self.accepted {

@@ -5,11 +5,11 @@ import Testing
 
 @testable import ASN
 
-@Suite("Limits of the store and of answers")
+@Suite("Limits of the ASN store and of answers")
 struct QuotaTests {
   let keys = Vectors.shared.keys
 
-  @Test("A blob at the limit is stored, and one octet more is refused with both numbers")
+  @Test("A blob of the maximum size is stored, and one byte more is refused with both numbers")
   func blob() throws {
     let world = try SocialWorld()
     world.engine.configuration.quota.blob = 1000
@@ -23,7 +23,7 @@ struct QuotaTests {
   }
 
   @Test(
-    "An answer above the limit is refused with a sentence that names a smaller request",
+    "An answer above the size limit is refused with a sentence that names a smaller request",
     arguments: [
       (["cat", "n*"], "name fewer blobs, or use fetch"), (["ls", "n*"], ""), (["objdump", "n*"], ""),
     ] as [([String], String)])
@@ -43,7 +43,7 @@ struct QuotaTests {
     #expect(answer.text.count > "The answer has more than 600 octets; ".count)
   }
 
-  @Test("The server refuses requests of a user above its limit, and the user's session ends")
+  @Test("The server refuses the requests of a user that exceeds its limit, and ends the user's session")
   func users() throws {
     let world = try SocialWorld()
     let first = try world.user(1)
@@ -53,7 +53,7 @@ struct QuotaTests {
     #expect(refused.result == .failure && refused.text == "The server has its limit of 2 users")
   }
 
-  @Test("A user has a limit of names, and a new version of a name does not count")
+  @Test("An ASN user's number of names is limited, and a new version of a name does not count")
   func names() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -67,7 +67,7 @@ struct QuotaTests {
     #expect(try world.text(user.id, "cat", "n3") == "\u{2}")
   }
 
-  @Test("A store at its limit of octets refuses blobs, and can be read")
+  @Test("A store that has reached its limit of bytes refuses blobs, and can be read")
   func store() throws {
     let world = try SocialWorld()
     let user = try world.user(1)

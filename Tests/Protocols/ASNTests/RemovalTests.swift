@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Removals, their reversal, gc and a failing store")
+@Suite("Removals, reversals and gc")
 struct RemovalTests {
   let keys = Vectors.shared.keys
 
@@ -17,7 +17,7 @@ struct RemovalTests {
     return try #require(answers.dropFirst(before).last).result
   }
 
-  @Test("A removed blob cannot be found until its removal is removed; then it has its links again")
+  @Test("A removed blob cannot be found until its removal is removed, and then has its links again")
   func removeAndRevert() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -45,7 +45,7 @@ struct RemovalTests {
     #expect(try world.text(alice.id, "cat", "note") == "newer")
   }
 
-  @Test("The user behind a forum, its editors, the administrator and the service may remove its blobs; others may not")
+  @Test("Only a forum's user, its editors, the administrator and the service may remove the forum's blobs")
   func permissions() throws {
     let world = try SocialWorld()
     let (alice, bob, eve) = (try world.user(1), try world.user(2), try world.user(3))
@@ -114,7 +114,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("After random removals and reversals of reversals the flags and links equal those of a model")
+  @Test("After random removals and nested reversals the flags and links equal those of a model")
   func randomRemovals() throws {
     for seed in 0..<UInt64(Extent.of(60, all: 3000)) {
       var random = SeededRandom(seed: seed)
@@ -156,7 +156,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("A chain of more than 64 reversals is refused and changes nothing")
+  @Test("A chain of more than 64 reversals of removals is refused and changes nothing")
   func chain() throws {
     let user = PermissionTests.login
     var store = MemoryBlobStore()
@@ -183,7 +183,7 @@ struct RemovalTests {
   // MARK: A store that fails
 
   @Test(
-    "A full disk refuses what is to be stored with 2, keeps reading, and is reported until it works for a minute")
+    "On a full disk stores get result 2, reads continue, and the fault is reported until a minute without one")
   func fullDisk() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -207,7 +207,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("When a group's commit fails, its changes are refused, and its queries are answered from the state before")
+  @Test("If the commit of several requests fails, their changes are refused, and queries see the state before them")
   func failedGroup() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -227,7 +227,7 @@ struct RemovalTests {
     #expect(world.engine.marks.count == 1 && world.engine.store.usage().blobs == 3)
   }
 
-  @Test("Above a quota of blobs, users, names or octets the result is 2; messages leave the owner a tenth of the names")
+  @Test("Above a limit of blobs, users, names or bytes the result is 2; messages use at most nine tenths of the names")
   func quotas() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -251,7 +251,7 @@ struct RemovalTests {
     #expect(answer.result == .failure && answer.text == "The blob cannot be stored")
   }
 
-  @Test("An answer above its limit is a failure with a sentence that names a smaller request")
+  @Test("An answer above its size limit is a failure with a sentence that names a smaller request")
   func answers() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)

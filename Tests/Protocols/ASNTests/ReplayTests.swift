@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Replayed connections")
+@Suite("Replayed and idle ASN connections")
 struct ReplayTests {
   let keys = Vectors.shared.keys
 
@@ -32,7 +32,8 @@ struct ReplayTests {
   }
 
   @Test(
-    "A recorded login opens no second session, whether the first one is open or has ended", arguments: [true, false])
+    "A replayed login opens no second session, whether the recorded session is open or has ended",
+    arguments: [true, false])
   func replay(isFramed: Bool) throws {
     let world = try SocialWorld()
     world.isFramed = isFramed
@@ -51,7 +52,7 @@ struct ReplayTests {
     #expect(world.wire.count == sent && world.server.counters.logins == 1 && world.server.counters.malformed == 2)
   }
 
-  @Test("A client that only receives stays while it answers pings, and other octets do not keep a session open")
+  @Test("A client that answers pings stays connected, and other bytes do not keep a session open")
   func passive() throws {
     let world = try SocialWorld()
     let (passive, silent) = (try world.connect(user: keys.admin), try world.connect(user: keys.admin))
@@ -68,7 +69,7 @@ struct ReplayTests {
     #expect(world.server.state(of: passive) == .established)
   }
 
-  @Test("A session over a plain stream, which has no pings, stays as long as its connection")
+  @Test("A session over a plain stream, which has no pings, stays open as long as its connection")
   func plain() throws {
     let world = try SocialWorld()
     world.isFramed = false
@@ -86,7 +87,7 @@ struct ReplayTests {
   }
 
   @Test(
-    "At a limit, the oldest session that has sent nothing for 10 min gives way to a new connection, and no other does",
+    "At a limit a new connection replaces only the oldest session that has sent nothing for 10 min",
     arguments: [true, false])
   func yields(isServerFull: Bool) throws {
     let world = try SocialWorld { if isServerFull { $0.sessions = 3 } else { $0.sessionsPerAddress = 3 } }
@@ -101,7 +102,7 @@ struct ReplayTests {
     #expect(world.server.state(of: user.id) == .established)
   }
 
-  @Test("When too many connections have no login, the address with the most loses its oldest one to another address")
+  @Test("If too many connections have no login, the address with the most loses its oldest to another address")
   func strangers() throws {
     let world = try SocialWorld { $0.strangers = 4 }
     for address in ["a", "a", "a", "b"] { #expect(isTaken(address, world)) }
@@ -112,7 +113,7 @@ struct ReplayTests {
     #expect(isTaken("d", world) && world.server.state(of: SessionID(2)) == nil)
   }
 
-  @Test("Logins that send nothing more do not close an active session of the same user")
+  @Test("Later logins that send nothing do not close an active session of the same user")
   func displaced() throws {
     let world = try SocialWorld()
     let user = try world.user(1)

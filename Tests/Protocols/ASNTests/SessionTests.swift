@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Sessions between a server and its clients")
+@Suite("ASN sessions between a server and its clients")
 struct SessionTests {
   let keys = Vectors.shared.keys
 
@@ -52,7 +52,7 @@ struct SessionTests {
     #expect(try world.exec(id, "cat", "asn/auth").data == keys.user.authPub.bytes)
   }
 
-  @Test("An authentication key that did not sign the login is not stored: the answer is denied, and the session ends")
+  @Test("An authentication key that did not sign the login is denied and not stored, and the session ends")
   func wrongUpload() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.user)
@@ -65,7 +65,7 @@ struct SessionTests {
     #expect(isEstablished(world, try world.connect(user: keys.user, isNew: true)))
   }
 
-  @Test("With NewUsers=admin only the administrator creates users: an unknown key is denied under the initial key")
+  @Test("With NewUsers=admin only the administrator creates users, and an unknown key is denied")
   func strangersDenied() throws {
     let world = try SocialWorld(newUsers: .admin)
     let id = try world.connect(user: keys.user)
@@ -111,7 +111,7 @@ struct SessionTests {
 
   // MARK: What bad input gets
 
-  @Test("A bad PDU ends the session, with a result after the login and without one before it")
+  @Test("A bad ASN PDU ends the session, with a result after the login and without one before it")
   func badPDUs() throws {
     let cases: [(pdu: [UInt8], result: ResultCode?)] = [
       ([5, 2] + [UInt8](repeating: 7, count: 8), .incompatible), ([0, 0] + [UInt8](repeating: 7, count: 8), .unknown),
@@ -134,7 +134,7 @@ struct SessionTests {
     }
   }
 
-  @Test("Segments with a wrong length or tag end the session and are counted")
+  @Test("An ASN segment with a wrong length or authentication tag ends the session and is counted")
   func badSegments() throws {
     for bytes in [[0, 0], [0, 16], [0x10, 1], [0, 17] + [UInt8](repeating: 1, count: 17)] as [[UInt8]] {
       let world = try SocialWorld()
@@ -145,7 +145,7 @@ struct SessionTests {
     }
   }
 
-  @Test("On a transport with frames, the first frame consists of the key only", arguments: [1, 31, 33, 64])
+  @Test("On a transport with frames, the first frame contains only the key", arguments: [1, 31, 33, 64])
   func firstFrame(count: Int) throws {
     let world = try SocialWorld()
     let opened = world.server.open(address: "a", at: .zero)
@@ -159,7 +159,7 @@ struct SessionTests {
     #expect(world.server.sessionCount == 0)
   }
 
-  @Test("A key of low order is refused")
+  @Test("A client key of low order is refused")
   func weakKey() throws {
     let world = try SocialWorld()
     let opened = world.server.open(address: "a", at: .zero)
@@ -171,7 +171,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A command that does not fit the state, is unknown, is not supported or is malformed gets result 7, 2, 9 or 3")
+  @Test("An ASN command in a wrong state, unknown, unsupported or malformed gets result 7, 2, 9 or 3")
   func results() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -198,7 +198,7 @@ struct SessionTests {
 
   // MARK: Pause, resume and quit
 
-  @Test("A paused session gets no pushes and accepts only resume and quit; a resume brings a new key")
+  @Test("A paused ASN session gets no pushes and accepts only resume and quit; resume brings a new key")
   func pause() throws {
     for rekeys in [true, false] {
       let world = try SocialWorld { $0.session.rekeysAtResume = rekeys }
@@ -221,7 +221,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A suspended session refuses a command with result 7")
+  @Test("A suspended session answers a command with result 7")
   func suspendedCommand() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -236,7 +236,7 @@ struct SessionTests {
   // MARK: Counters and time
 
   @Test(
-    "A session of 40,000 segments is redirected before a counter ends, with every answer and no repeated segment",
+    "A session of 40,000 segments is redirected before its counter ends, and loses and repeats nothing",
     arguments: [true, false])
   func redirect(isClientFirst: Bool) throws {
     let world = try SocialWorld { $0.session.burst = 1_000_000 }
@@ -265,7 +265,7 @@ struct SessionTests {
     #expect(Set(world.wire).count == world.wire.count)
   }
 
-  @Test("A connection ends after 10 s without a key, 10 s later without a login, and after 10 min without requests")
+  @Test("An ASN connection ends after 10 s without a key, 10 s later without a login, after 10 min without requests")
   func timers() throws {
     let world = try SocialWorld()
     let opened = world.server.open(address: "a", at: world.now)
@@ -295,7 +295,7 @@ struct SessionTests {
 
   // MARK: Limits
 
-  @Test("A user's ninth session closes the oldest; an address, strangers and the server have limits of sessions")
+  @Test("A user's ninth session closes its oldest; sessions of an address, of strangers and in total are limited")
   func sessionLimits() throws {
     let world = try SocialWorld()
     let user = try world.user(1, address: "0")
@@ -323,7 +323,7 @@ struct SessionTests {
     #expect(small.server.counters.refused == 1)
   }
 
-  @Test("Commands above 50 a second wait, and none is lost")
+  @Test("ASN commands above 50 a second are delayed, and none is lost")
   func rate() throws {
     let world = try SocialWorld { $0.session.burst = 200 }
     let id = try world.connect(user: keys.admin)
@@ -338,7 +338,7 @@ struct SessionTests {
     #expect(world.peers[id]?.answers.count == 301)
   }
 
-  @Test("A user's new blobs above 20 a second wait in order, and so do the queries behind them")
+  @Test("A user's new blobs above 20 a second are delayed in order, and so are queries after them")
   func blobRate() throws {
     let world = try SocialWorld { $0.blobs = 20 }
     let user = try world.user(1)
@@ -355,7 +355,7 @@ struct SessionTests {
     #expect(world.peers[user.id]?.answers.last?.text == "n29\n")
   }
 
-  @Test("A client that reads nothing is closed when 4 MiB wait; one that reads slowly gets a complete fetch")
+  @Test("A client that reads nothing is closed when 4 MiB wait; a slow reader gets a complete fetch")
   func backPressure() throws {
     let world = try SocialWorld()
     let (alice, admin) = (try world.user(1), try world.connect(user: keys.admin))
@@ -381,7 +381,7 @@ struct SessionTests {
     #expect(world.peers[alice.id]?.serverClosed == .slow && (5...7).contains(sent))
   }
 
-  @Test("Answers have the order of the requests, even if the store is slow")
+  @Test("Answers have the order of their requests, even if the store is slow")
   func order() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -396,7 +396,7 @@ struct SessionTests {
     #expect(world.peers[id]?.closed == .quit)
   }
 
-  @Test("At most 64 requests wait for the store, and later ones stay in the transport")
+  @Test("At most 64 requests wait for the store, and later ones are not read from the transport")
   func inFlight() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -428,7 +428,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A session has the same result whether its octets arrive together, one by one, or cut anywhere")
+  @Test("A session has the same result whether its bytes arrive together, one by one, or split anywhere")
   func everySplit() throws {
     let whole = try SocialWorld()
     let expected = try script(whole)
@@ -446,7 +446,7 @@ struct SessionTests {
     #expect(try script(world) == expected)
   }
 
-  @Test("Random sessions over randomly cut octets end as predicted, and every request gets its answer")
+  @Test("Random sessions with randomly split bytes end as predicted, and every request gets its answer")
   func randomSessions() throws {
     for seed in 0..<UInt64(Extent.of(150, all: 10_000)) {
       var random = SeededRandom(seed: seed)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Shares of users and the work of the store")
+@Suite("Shares of ASN users and the load on the store")
 struct ShareTests {
   let keys = Vectors.shared.keys
 
@@ -14,7 +14,7 @@ struct ShareTests {
 
   // MARK: The store
 
-  @Test("A user that has its share of the store is refused, may remove blobs, and takes nothing from others")
+  @Test("A user that has used up its share of the store is refused, may remove blobs, and affects no others")
   func bytes() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -32,7 +32,7 @@ struct ShareTests {
     #expect(try world.exec(admin, "blob", "c", input: octets(9000)).result == .success)
   }
 
-  @Test("A user makes as many users as its share allows, and the administrator any number")
+  @Test("A user may create as many users as its share allows, and the administrator any number")
   func users() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -45,7 +45,7 @@ struct ShareTests {
     for _ in 0..<4 { #expect(try world.exec(admin, "newuser", "forum").result == .success) }
   }
 
-  @Test("The links of a blob count against the limit of the store")
+  @Test("The links of a blob count towards the limit of the store")
   func links() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -60,7 +60,7 @@ struct ShareTests {
 
   // MARK: Lookups
 
-  @Test("A user has one lookup with the store at a time, whatever the number of its sessions, and others have theirs")
+  @Test("A user has one lookup at a time in the store, however many sessions it has, and others have theirs")
   func oneLookup() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -77,7 +77,7 @@ struct ShareTests {
     #expect(zip(before, after).map { $1 - $0 } == [2, 2, 1, 1])
   }
 
-  @Test("A user whose references made the store look at many names waits before its next lookup, and others do not")
+  @Test("A user whose lookup compared many names waits before its next lookup, and others do not")
   func lookupRate() throws {
     let world = try SocialWorld { $0.lookups = 100 }
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -92,7 +92,7 @@ struct ShareTests {
     #expect(world.peers[alice.id]?.answers.count == answered + 1)
   }
 
-  @Test("A lookup of a session that has ended leaves the user able to look up again")
+  @Test("After a session ended during its lookup, its user can look up names again")
   func endedLookup() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -123,7 +123,7 @@ struct ShareTests {
     return blobs.map(\.sum).sorted()
   }
 
-  @Test("gc purges in portions, so that other requests come between, and its answer has every blob")
+  @Test("gc purges in portions, so that other requests run in between, and its answer lists every blob")
   func portions() throws {
     let world = try SocialWorld()
     let sums = try flagged(2500, world)
@@ -139,7 +139,7 @@ struct ShareTests {
     #expect(try world.text(admin, "gc", "-v") == "")
   }
 
-  @Test("gc whose answer is too long purges everything, and says so")
+  @Test("gc purges everything even if its answer is too long, and reports that the answer is incomplete")
   func longAnswer() throws {
     let world = try SocialWorld { $0.answer = 1000 }
     _ = try flagged(1500, world)
@@ -149,7 +149,7 @@ struct ShareTests {
     #expect(world.engine.store.usage().blobs == 0)
   }
 
-  @Test("Blobs that fill more segments than one key has counters for are not streamed, with a sentence that says so")
+  @Test("Blobs that need more segments than one key allows are not fetched, and the answer gives the reason")
   func stream() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -171,7 +171,7 @@ struct ShareTests {
 
   // MARK: Time, names and marks
 
-  @Test("A blob that the server makes gets its name, also after the clock was set back")
+  @Test("A blob that the server makes gets its name even after the clock was set back")
   func clock() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -185,7 +185,7 @@ struct ShareTests {
     #expect(try Mark(mark.content).position == .coordinates(latitude: 3_000_000, longitude: 4_000_000))
   }
 
-  @Test("Names of equal characters and different octets are different names, also in a removal and its reversal")
+  @Test("Names with equal characters and different bytes are different, also in removals and reversals")
   func forms() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -197,7 +197,7 @@ struct ShareTests {
     #expect(Array(again.utf8) == Array("\u{E9}\ne\u{301}\n".utf8))
   }
 
-  @Test("The operator, who has no session, sets no mark, and may store that of a place")
+  @Test("The operator, who has no session, cannot set marks, but can store that of a place")
   func operatorMark() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -214,7 +214,7 @@ struct ShareTests {
     #expect(make(place.key).result == .success)
   }
 
-  @Test("A session takes no name that looks like a key", arguments: [64, 16])
+  @Test("The command iam refuses names that look like keys", arguments: [64, 16])
   func nameOfKey(digits: Int) throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1, dialect: .year2015), try world.user(2, dialect: .year2015))
@@ -223,7 +223,7 @@ struct ShareTests {
     #expect(try world.text(bob.id, "who") == "deadbeef\n\(bob.key.hex)\n")
   }
 
-  @Test("Acknowledgements, which have no answer, count against the rate of a session")
+  @Test("Acknowledgements, which have no answer, count towards the rate limit of a session")
   func acknowledgements() throws {
     let world = try SocialWorld {
       $0.session.burst = 10

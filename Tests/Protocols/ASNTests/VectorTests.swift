@@ -5,11 +5,11 @@ import Testing
 
 @testable import ASN
 
-@Suite("The vectors of asn.json are valid in both directions")
+@Suite("The ASN vectors")
 struct VectorTests {
   let vectors = Vectors.shared
 
-  @Test("The tests know every section of the vector file")
+  @Test("The tests cover every section of the ASN vector file")
   func sections() throws {
     #expect(
       try Vectors.sectionNames() == [
@@ -18,7 +18,7 @@ struct VectorTests {
       ])
   }
 
-  @Test("Secret and public keys match, and the nonce is the beginning of the service key's signature")
+  @Test("The recorded ASN keys match, and the nonce is the beginning of the service key's signature")
   func keys() throws {
     for pair in [vectors.keys.admin, vectors.keys.server, vectors.keys.user] {
       #expect(try pair.encryption.publicKey.bytes == pair.encrPub.bytes)
@@ -32,7 +32,7 @@ struct VectorTests {
   /// Both sessions, with the key of the client larger and smaller than those of the server.
   static let sessions = [Vectors.shared.fixedSession, Vectors.shared.fixedSessionClientSmaller]
 
-  @Test("Every recorded segment is sealed to the same octets and opened to the same PDU", arguments: 0..<2)
+  @Test("Every recorded segment is sealed to the recorded bytes and opened to the recorded PDU", arguments: 0..<2)
   func segments(number: Int) throws {
     let session = Self.sessions[number]
     let client = try X25519.PrivateKey(copying: session.clientEphemeralSec.bytes)
@@ -73,7 +73,7 @@ struct VectorTests {
   }
 
   @Test(
-    "The server's session sends the recorded octets, up to the key that a resume brings", arguments: 0..<2)
+    "The server's session sends the recorded bytes, up to the new key after resume", arguments: 0..<2)
   func serverSession(number: Int) throws {
     let vector = Self.sessions[number]
     var configuration = ServerSession.Configuration(
@@ -120,7 +120,7 @@ struct VectorTests {
   }
 
   @Test(
-    "Every blob is decoded, has its sum and links, and is made again from its fields",
+    "Every recorded blob is decoded, has its sum and links, and is made again from its fields",
     arguments: Vectors.shared.blobs.keys.sorted())
   func blobs(key: String) throws {
     let row = try #require(vectors.blobs[key])
@@ -143,7 +143,8 @@ struct VectorTests {
     if name == .removals { #expect(try Sum.list(blob.content).flatMap(\.bytes) == Array(blob.content)) }
   }
 
-  @Test("Every request is decoded and encoded to the same octets", arguments: Vectors.shared.requests.keys.sorted())
+  @Test(
+    "Every recorded request is decoded and encoded to the same bytes", arguments: Vectors.shared.requests.keys.sorted())
   func requests(key: String) throws {
     let bytes = try #require(vectors.requests[key]).bytes
     let dialect: Dialect = key.hasSuffix("2015") ? .year2015 : .seed
@@ -180,7 +181,7 @@ struct VectorTests {
     }
   }
 
-  @Test("Every malformed input is refused by name", arguments: Vectors.shared.malformed.keys.sorted())
+  @Test("Every malformed ASN input is refused with its named error", arguments: Vectors.shared.malformed.keys.sorted())
   func malformedInputs(key: String) throws {
     let bytes = try #require(vectors.malformed[key]).bytes
     let expected = try #require(Self.malformed[key])

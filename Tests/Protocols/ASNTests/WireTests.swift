@@ -5,7 +5,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Segments, PDUs, commands, names and marks")
+@Suite("Encoding of ASN segments, PDUs, commands, names and marks")
 struct WireTests {
   private static func pair() throws -> (BoxChannel, BoxChannel) {
     var random = SeededRandom(seed: 5)
@@ -31,7 +31,8 @@ struct WireTests {
   }
 
   @Test(
-    "A PDU of each length near a segment's arrives octet by octet", arguments: [1, 2, 4079, 4080, 4081, 8160, 8161])
+    "An ASN PDU of any length around a segment's size can arrive byte by byte",
+    arguments: [1, 2, 4079, 4080, 4081, 8160, 8161])
   func lengths(count: Int) throws {
     var (sender, receiver) = try Self.pair()
     let pdu = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -42,7 +43,7 @@ struct WireTests {
     #expect(try Self.open(segments.flatMap { $0 }, &receiver) == [pdu])
   }
 
-  @Test("No nonce is used twice: each side counts by two from 1 or 2, and stops before its counter exceeds 65,535")
+  @Test("No nonce is used twice: each side counts in twos from 1 or 2, and stops at 65,535")
   func counters() throws {
     var (one, other) = try Self.pair()
     #expect(Set([one.nextCounter, other.nextCounter]) == [1, 2])
@@ -67,7 +68,7 @@ struct WireTests {
     _ = try (one.seal([1]), other.seal([1]))
   }
 
-  @Test("A repeated, displaced or changed segment ends the stream")
+  @Test("An ASN segment that is repeated, displaced or changed ends the stream")
   func authenticity() throws {
     var (sender, receiver) = try Self.pair()
     let segments = try [[1], [2], [3]].map { try sender.seal($0)[0] }
@@ -83,7 +84,7 @@ struct WireTests {
     #expect(try Self.open(segments[1] + segments[2], &receiver) == [[2], [3]])
   }
 
-  @Test("A PDU above the limit is refused before it is complete")
+  @Test("An ASN PDU above the size limit is refused before it is complete")
   func limit() throws {
     var (sender, receiver) = try Self.pair()
     let segments = try sender.seal([UInt8](repeating: 0, count: 10_000))
@@ -94,7 +95,7 @@ struct WireTests {
     }
   }
 
-  @Test("A segment of 0 to 16 or of more than 4,096 octets ends the stream as soon as its length has arrived")
+  @Test("An ASN segment of under 17 or over 4,096 bytes ends the stream as soon as its length has arrived")
   func badLengths() throws {
     for length in 0..<0x8000 {
       var stream = SegmentStream()
@@ -107,7 +108,7 @@ struct WireTests {
     }
   }
 
-  @Test("Each truncated request is refused as short, in both dialects")
+  @Test("A truncated ASN request is refused as too short, in both dialects")
   func short() throws {
     let requests: [PDU] = [
       .acknowledge(Acknowledgement(Requester("r"), time: 1)), .pause(Requester("p")), .quit(Requester("q")),
@@ -143,14 +144,14 @@ struct WireTests {
     ("blob\0n\0two\0words", .year2015, ["blob", "n", "two", "words"], nil),
   ]
 
-  @Test("Arguments end at the first argument that is a dash", arguments: commands.indices)
+  @Test("The arguments of an ASN command end at the first argument that is a dash", arguments: commands.indices)
   func command(index: Int) throws {
     let row = Self.commands[index]
     let command = try Command(reading: Array(row.wire.utf8)[...], dialect: row.dialect)
     #expect(command == Command(row.arguments, input: row.input.map { Array($0.utf8) }))
   }
 
-  @Test("A command is UTF-8 text of 1 to 256 arguments and at most 64 KiB")
+  @Test("An ASN command is UTF-8 text of 1 to 256 arguments and at most 64 KiB")
   func commandLimits() throws {
     func read(_ bytes: [UInt8]) throws { _ = try Command(reading: bytes[...], dialect: .seed) }
     #expect(throws: WireError.badValue("command")) { try read([]) }
@@ -171,7 +172,7 @@ struct WireTests {
   }
 
   @Test(
-    "A name that leaves its directory, has an empty component, control characters or 256 octets is refused",
+    "A name that leaves its directory, has an empty component, control characters or 256 bytes is refused",
     arguments: [
       "../\u{301}x", "a/\u{301}", "\u{0D4E}/a", "/", "/a", "..", "../a", "a/..", "a/../b", ".", "./a", "a/.", "a//b",
       "a//", "//", "a\0b", "a\nb", "\u{7F}",
@@ -181,7 +182,7 @@ struct WireTests {
     #expect(throws: WireError.self) { try BlobName(text) }
   }
 
-  @Test("Valid names are accepted; a name that is not UTF-8 makes a blob that is never stored")
+  @Test("Valid names are accepted, and a blob whose name is not UTF-8 is never stored")
   func goodNames() throws {
     for text in ["", "a", "a/b", "a/", "...", "a..b", ".a", "é/ü", String(repeating: "n", count: 255)] {
       #expect(try BlobName(text).text == text)
@@ -205,7 +206,7 @@ struct WireTests {
     #expect(Mark.millionths(text, limit: limit) == expected)
   }
 
-  @Test("Every southern latitude is read as a latitude, and every first octet from 0x70 to 0x7F as a place")
+  @Test("Every southern latitude is read as a latitude, and every first byte from 0x70 to 0x7F as a place")
   func marks() throws {
     for latitude in stride(from: Int32(-90_000_000), through: 90_000_000, by: 999_983) {
       let mark = Mark(user: PermissionTests.login, position: .coordinates(latitude: latitude, longitude: -latitude))
@@ -221,7 +222,7 @@ struct WireTests {
     #expect(throws: WireError.badValue("longitude")) { try Mark((user + [0, 0, 0, 0, 0x7F, 0, 0, 0])[...]) }
   }
 
-  @Test("A wildcard matches any characters within one component")
+  @Test("A wildcard matches any characters within one component of a name")
   func wildcards() {
     let yes = [("*", ""), ("*", "abc"), ("a*c", "abbc"), ("?b?", "abc"), ("*b*", "abc"), ("a**c", "ac"), ("é?", "éü")]
     let no = [("?", ""), ("a", "b"), ("a*c", "abd"), ("??", "a"), ("", "a"), ("a?", "a")]
@@ -258,7 +259,7 @@ struct WireTests {
     }
   }
 
-  @Test("Keys and sums are ordered by their octets")
+  @Test("Keys and sums are sorted by their bytes")
   func order() throws {
     var random = SeededRandom(seed: 8)
     let keys = (0..<200).map { _ in random.bytes(32) }
@@ -269,7 +270,7 @@ struct WireTests {
   }
 
   @Test(
-    "objdump shows the times of the calendar",
+    "The output of objdump shows calendar dates and times",
     arguments: [
       (0, "1970-01-01 00:00:00 +0000 UTC"), (951_782_400, "2000-02-29 00:00:00 +0000 UTC"),
       (1_416_500_000, "2014-11-20 16:13:20 +0000 UTC"), (4_107_542_399, "2100-02-28 23:59:59 +0000 UTC"),

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Packet descriptions")
+@Suite("Descriptions of mesh packets")
 struct DescriptionTests {
   private func described(_ name: String) throws -> [String: Described] {
     let row = try Vectors.shared.packet(name)
@@ -31,7 +31,7 @@ struct DescriptionTests {
     if let sender = row.sender { #expect(members["sender"] == .text(sender)) }
   }
 
-  @Test("The description shows a public text, and whether an announcement is signed and is its sender's")
+  @Test("A description shows a public text, and whether an announcement is signed by the packet's sender")
   func contents() throws {
     #expect(try says("v1_message_signed_compressed")["text"] != nil)
     #expect(try described("v1_message_signed_compressed")["compressedBytes"] == .number(51))
@@ -47,7 +47,7 @@ struct DescriptionTests {
     #expect(try described("unknown_type_0x7a")["meaning"] == .text("unknown"))
   }
 
-  @Test("The description marks an announcement with a foreign key or a bad signature")
+  @Test("A description marks an announcement whose key does not match its peer ID, or with a bad signature")
   func forged() throws {
     var bytes = try Vectors.shared.packet("announce_ios_style").wire.bytes
     bytes[14] ^= 1
@@ -58,7 +58,7 @@ struct DescriptionTests {
     #expect(Self.members(fields)["isSigned"] == .flag(false))
   }
 
-  @Test("Input that is not hexadecimal or not a packet gives a named error; blanks are ignored")
+  @Test("Input that is not hexadecimal or not a packet gives a named error, and blanks are ignored")
   func errors() throws {
     #expect(PacketDescription(hex: "01zz").fields.first == .init("error", "NotHex"))
     #expect(PacketDescription(hex: "").fields.first == .init("error", "TooShort"))
@@ -69,7 +69,7 @@ struct DescriptionTests {
     #expect(members["problem"] == .text("bad value in text"))
   }
 
-  @Test("Packets of dialect S are described")
+  @Test("Packets of dialect S have descriptions")
   func seed() throws {
     let rows = Vectors.shared.legacy2025
     let packets: [(UInt8, [UInt8], String, String)] = [

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Packets in Nostr messages")
+@Suite("Mesh packets embedded in Nostr messages")
 struct EmbeddedPacketTests {
   private let vectors = Vectors.shared
   private let time: UInt64 = 1_755_432_100_000
@@ -19,7 +19,7 @@ struct EmbeddedPacketTests {
     EmbeddedPacket.mark + Base64URL.encode(try packet.encoded(padded: true))
   }
 
-  @Test("The embedded packets of the vectors are read, and made again with equal bytes")
+  @Test("The embedded packets of the vectors are read, and written again with equal bytes")
   func published() throws {
     let alice = try vectors.identity("alice").peerId
     let bob = try vectors.identity("bob").peerId
@@ -43,7 +43,7 @@ struct EmbeddedPacketTests {
     }
   }
 
-  @Test("A message that the iOS app has compressed is read")
+  @Test("An embedded packet that the iOS app has compressed is read")
   func compressed() throws {
     let long = String(repeating: "the same words ", count: 16)
     let packet = Packet(
@@ -55,7 +55,7 @@ struct EmbeddedPacketTests {
     #expect(try EmbeddedPacket(text: text).content == plain)
   }
 
-  @Test("A sealed message is opened by its recipient alone, and names its sender's key")
+  @Test("A sealed embedded message is opened only by its recipient, and shows its sender's key")
   func sealed() throws {
     var random = SeededRandom(seed: 3)
     let sender = X25519.PrivateKey(randomFrom: &random)
@@ -82,7 +82,7 @@ struct EmbeddedPacketTests {
     #expect(try plain.opened(with: recipient).sender == nil)
   }
 
-  @Test("A text of another form, packet or payload is refused by name")
+  @Test("An embedded text with a wrong form, packet or payload is refused with a named error")
   func refused() throws {
     let good = Packet(
       type: .noiseEncrypted, timestamp: time, sender: PeerID(rawValue: 1), payload: try message().bytes)

@@ -9,7 +9,7 @@ import Testing
 
 /// Random packets that the independent codec bitchat-protocol 0.2.0 encodes to bytes whose hash is in the file. The
 /// suite `clients` of `make e2e` makes the same packets and the same hash with that codec (`clients/agree.py`).
-@Suite("Comparison with the foreign codec bitchat-protocol")
+@Suite("Comparison with the codec of the package bitchat-protocol")
 struct ForeignCodecTests {
   private struct Expected: Decodable {
     let seed: UInt64
@@ -29,7 +29,7 @@ struct ForeignCodecTests {
     expected = try JSONDecoder().decode(Expected.self, from: Data(contentsOf: url))
   }
 
-  @Test("Both codecs encode 10,000 packets to the same bytes, and decoding gives the same fields")
+  @Test("The foreign codec and ours encode 10,000 packets to the same bytes, and decode the same fields")
   func agrees() throws {
     var dice = Dice(expected.seed)
     let signingKey = try Ed25519.PublicKey(Hex.decode(expected.signingKey))

@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Bitchat fragments and their reassembly")
+@Suite("Fragments of mesh packets and their reassembly")
 struct FragmentTests {
   private typealias Outcome = FragmentAssembler.Outcome
 
@@ -33,7 +33,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("A fragment set is complete when every index has arrived, in any order and with duplicates")
+  @Test("A set of fragments is complete when every index has arrived, in any order and with duplicates")
   func complete() throws {
     var assembler = FragmentAssembler()
     let order = [2, 0, 2, 0, 1]
@@ -56,7 +56,7 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
   }
 
-  @Test("A fragment with a different total or slice, or too many bytes, does not end the set")
+  @Test("A fragment with a different total or slice, or too many bytes, does not end its set")
   func contradictions() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
@@ -72,7 +72,7 @@ struct FragmentTests {
     #expect(assembler.count == 1)
   }
 
-  @Test("A directed set expires 30 s after its latest new fragment, and after 5 min in all")
+  @Test("A set of a directed packet expires 30 s after its latest new fragment, and after 5 min in total")
   func time() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, at: .zero)
@@ -100,7 +100,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "A public set expires 5 min after its first fragment; missing fragments are requested 8 times without progress")
+    "A public packet's set expires 5 min after its first fragment, and is requested 8 times without progress")
   func publicSet() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, isPublic: true, at: .zero)
@@ -127,7 +127,7 @@ struct FragmentTests {
     #expect(assembler.askForStalled(.seconds(2), at: Self.instant(410), limit: 60).count == 60)
   }
 
-  @Test("A sender's ninth set evicts the sender's first, and no set of another sender")
+  @Test("The ninth set of a sender evicts the same sender's oldest set, and no other sender's")
   func setsOfSender() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 100, 0, of: 2), from: PeerID(rawValue: 2), at: .zero)
@@ -141,7 +141,7 @@ struct FragmentTests {
         == .complete([7, 7]))
   }
 
-  @Test("Sets under a sender's name over another link evict none of the sender's own sets")
+  @Test("Sets in a sender's name over another link do not evict the sender's own sets")
   func forgedSets() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 100, 0, of: 3), from: alice, over: LinkID(1), at: .zero)
@@ -155,7 +155,7 @@ struct FragmentTests {
         == .complete([7, 7, 7]))
   }
 
-  @Test("The 129th set evicts the first")
+  @Test("The 129th set of fragments evicts the oldest set")
   func sets() throws {
     var assembler = FragmentAssembler()
     for number in 0..<129 {
@@ -170,7 +170,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "If sets have equal start times, the one with the smallest sender and ID is evicted")
+    "If sets of fragments began at the same time, the one with the smallest sender and ID is evicted")
   func equalSets() throws {
     // A single dictionary could have the right order by chance.
     for round in 0..<20 as Range<UInt64> {
@@ -194,7 +194,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("A set of 1,179,760 bytes is accepted; one byte more is refused")
+  @Test("A set of fragments of 1,179,760 bytes is accepted; one byte more is refused")
   func bytesOfSet() throws {
     let half = [UInt8](repeating: 7, count: Limits.payloadBytes / 2)
     var assembler = FragmentAssembler()
@@ -207,7 +207,7 @@ struct FragmentTests {
     #expect(assembler.bytes == 0)
   }
 
-  @Test("Sets hold at most 8 MiB including overhead per slice, and the first set is evicted")
+  @Test("All sets together hold at most 8 MiB including overhead per slice, and then the oldest is evicted")
   func bytes() throws {
     var assembler = FragmentAssembler()
     let slice = [UInt8](repeating: 7, count: 1 << 20)
@@ -230,7 +230,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "When sets are full, the link that uses most loses a set, and strangers' sets are the first to go")
+    "If capacity for fragments is used up, the link that uses most loses a set, a stranger's set first")
   func fairness() throws {
     var assembler = FragmentAssembler()
     func add(_ number: Int, from sender: Int, isKnown: Bool, over link: UInt64, size: Int = 1, at time: Int) throws {
@@ -266,7 +266,7 @@ struct FragmentTests {
     #expect(assembler.bytes <= 8 << 20)
   }
 
-  @Test("Fragments of a packet fit the frame limit of a narrow link and keep its sender, recipient, route and TTL")
+  @Test("Fragments for a narrow link fit its frame limit and have the packet's sender, recipient, route and TTL")
   func plans() throws {
     let payload = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 167 ^ $0 >> 3) }
     for (recipient, route) in [
@@ -299,7 +299,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("Fragments of a packet without a recipient may name a recipient")
+  @Test("The fragments of a packet without a recipient may be addressed to one recipient")
   func directed() throws {
     let packet = Packet(type: .message, timestamp: 1, sender: alice, payload: [1, 2, 3])
     let view = try PacketView(packet.encoded())
@@ -307,7 +307,7 @@ struct FragmentTests {
     #expect(plan?.fragments.map(\.recipient) == [PeerID(rawValue: 2)])
   }
 
-  @Test("The longest file follows from the fragment count for Android, and from the transfer time for iOS")
+  @Test("The longest file is limited by the number of fragments for Android, and by the transfer time for iOS")
   func tooLong() throws {
     #expect(FragmentPlan.longestForAndroid() == 118_796)
     #expect(FragmentPlan.longestForIOS() == 502_780)

@@ -5,14 +5,14 @@ import Testing
 @testable import BitchatWire
 
 /// Byte strings from the apps' own tests; facts: bitchat.md section 13.
-@Suite("Bitchat's vectors: the goldens of the apps' own tests")
+@Suite("Bitchat vectors from the apps' own tests")
 struct GoldenVectorTests {
   private func golden(_ what: String) throws -> [UInt8] {
     let row = Vectors.shared.thirdPartyGolden.first { $0.what.hasPrefix(what) }
     return try #require(row?.hex).bytes
   }
 
-  @Test("The file of vectors has no golden vector that these tests do not know")
+  @Test("The tests cover every app vector in the vector file")
   func all() {
     // These rows about files are not checked here.
     let others = ["File TLV", "private file plaintext", "private media stable id"]
@@ -26,7 +26,7 @@ struct GoldenVectorTests {
     }
   }
 
-  @Test("The version 1 packet is decoded and encoded")
+  @Test("The apps' vector of a version 1 packet is decoded and encoded")
   func version1() throws {
     let bytes = try golden("v1 packet")
     let packet = Packet(
@@ -36,7 +36,7 @@ struct GoldenVectorTests {
     #expect(try packet.encoded() == bytes)
   }
 
-  @Test("The routed version 2 packet is decoded and encoded")
+  @Test("The apps' vector of a routed version 2 packet is decoded and encoded")
   func version2() throws {
     let bytes = try golden("v2 routed") + [UInt8](repeating: 0x5A, count: 64)
     let packet = Packet(
@@ -49,7 +49,7 @@ struct GoldenVectorTests {
     #expect(try packet.encoded(padded: false) == bytes)
   }
 
-  @Test("The smallest message of dialect S is decoded and encoded")
+  @Test("The apps' vector of the smallest message of dialect S is decoded and encoded")
   func seedMessage() throws {
     let bytes = try golden("BitchatMessage minimal")
     let message = SeedMessage(timestamp: 0x0102_0304_0506_0708, id: "id", sender: "bob", text: "hi")
@@ -57,7 +57,7 @@ struct GoldenVectorTests {
     #expect(message.bytes == bytes)
   }
 
-  @Test("The private message is decoded and encoded, alone and as a Noise payload")
+  @Test("The apps' vector of a private message is decoded and encoded, alone and as a Noise payload")
   func privateMessage() throws {
     let message = try PrivateMessage(id: MessageID("m1"), text: "hi")
     let bytes = try golden("Noise payload 0x01")
@@ -67,7 +67,7 @@ struct GoldenVectorTests {
     #expect(try NoisePayload(reading: bytes) == .privateMessage(message))
   }
 
-  @Test("The fragment is decoded and encoded")
+  @Test("The apps' vector of a fragment is decoded and encoded")
   func fragment() throws {
     let bytes = try golden("FragmentPayload")
     let fragment = try Fragment(
@@ -76,7 +76,7 @@ struct GoldenVectorTests {
     #expect(fragment.bytes == bytes)
   }
 
-  @Test("The sync request is decoded and encoded")
+  @Test("The apps' vector of a sync request is decoded and encoded")
   func request() throws {
     let bytes = try golden("REQUEST_SYNC")
     let request = try SyncRequest(filter: SyncFilter(p: 19, m: 0x0102_0304, bits: [0xAA, 0xBB]))
@@ -84,7 +84,7 @@ struct GoldenVectorTests {
     #expect(request.bytes == bytes)
   }
 
-  @Test("The message ID of a public message equals the vector")
+  @Test("The message ID of a public message equals the apps' vector")
   func messageID() throws {
     let id = MessageID.iOS(
       sender: try PeerID(text: "0011223344556677"), timestamp: 1_750_000_000_123, text: "hello mesh")

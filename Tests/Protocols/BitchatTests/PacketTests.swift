@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Bitchat packets")
+@Suite("Encoding of mesh packets")
 struct PacketTests {
   static let sender = PeerID(rawValue: 0xBAE4_900C_DD54_F899)
 
@@ -25,7 +25,7 @@ struct PacketTests {
     return bytes + section
   }
 
-  @Test("Every combination of header fields is encoded and decoded; truncated bytes are refused")
+  @Test("Every combination of header fields is encoded and decoded, and truncated bytes are refused")
   func combinations() throws {
     let (one, two) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
     for version in PacketVersion.allCases {
@@ -50,7 +50,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A recipient of eight FF bytes means everybody, as does an absent recipient")
+  @Test("A packet without recipient, or with a recipient of eight FF bytes, is for everybody")
   func everybody() throws {
     var packet = Self.packet([1])
     #expect(try PacketView(packet.encoded()).recipient == nil)
@@ -72,7 +72,7 @@ struct PacketTests {
     #expect(try Packet(decoding: second) == Self.packet([9], version: .v2))
   }
 
-  @Test("Relaying changes only the TTL byte and keeps the padding")
+  @Test("Relaying changes only the TTL byte of a packet and preserves its padding")
   func relaying() throws {
     var packet = Self.packet([1, 2, 3])
     packet.type = .noiseEncrypted
@@ -85,7 +85,7 @@ struct PacketTests {
     #expect(relayed[2] == 6)
   }
 
-  @Test("A signature is first checked as received and uncompressed; above 64 KiB in no other form")
+  @Test("A signature is checked over the received form, then the uncompressed one; above 64 KiB no others")
   func signedFiles() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     for count in [10_000, 200_000] {
@@ -109,7 +109,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A signature covers every byte except the TTL and the answer flag")
+  @Test("A packet's signature covers every byte except the TTL and the answer flag")
   func signing() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     let text = Array("The relay on the roof is up again.".utf8)
@@ -132,7 +132,7 @@ struct PacketTests {
     }
   }
 
-  @Test("An unsigned packet is invalid, and a short payload costs one signature check")
+  @Test("An unsigned packet is invalid without a signature check, and a forged short one costs one check")
   func unsigned() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     let packet = Self.packet([1, 2, 3])
@@ -146,7 +146,7 @@ struct PacketTests {
     #expect(refused.computed == 1)
   }
 
-  @Test("Copies that differ in TTL, padding and signature have one wire key")
+  @Test("Copies of a packet that differ in TTL, padding and signature have the same wire key")
   func wireKeys() throws {
     var random = SeededRandom(seed: 3)
     let hash = KeyedHash(randomFrom: &random)
@@ -167,7 +167,7 @@ struct PacketTests {
     #expect(try PacketView(bytes).wireKey(KeyedHash(randomFrom: &random)) != key)
   }
 
-  @Test("A packet ID depends on type, sender, time and payload only")
+  @Test("A packet ID depends only on type, sender, time and payload")
   func ids() throws {
     let packet = Self.packet([1, 2, 3])
     var same = packet
@@ -186,7 +186,7 @@ struct PacketTests {
     #expect(DedupKey(same) == DedupKey(packet))
   }
 
-  @Test("Peer IDs sort like their texts, and only texts of 16 hex digits are accepted")
+  @Test("Peer IDs sort like their texts, and only texts of 16 hex digits are accepted as peer IDs")
   func peerIDs() throws {
     let ids = try ["00ffffffffffffff", "0100000000000000", "fe00000000000000", "ff00000000000000"].map {
       try PeerID(text: $0)
@@ -213,7 +213,7 @@ struct PacketTests {
     #expect(throws: PacketError.payloadTooLong(1_179_761)) { try packet.encoded() }
   }
 
-  @Test("A payload may inflate to 1,179,760 bytes; a claim of one byte more is refused")
+  @Test("A payload may inflate to 1,179,760 bytes; a declared size of one byte more is refused")
   func inflatedLimit() throws {
     let zeros = [UInt8](repeating: 0, count: Limits.payloadBytes)
     let packet = Self.packet(zeros, version: .v2)
@@ -225,7 +225,7 @@ struct PacketTests {
     #expect(throws: PacketError.originalTooLong(1_179_761)) { try Packet(decoding: claim) }
   }
 
-  @Test("A payload with 230 or more distinct bytes is not compressed, nor is a fragment")
+  @Test("A payload with 230 or more distinct byte values is not compressed, and neither is a fragment")
   func worth() throws {
     func isCompressed(_ packet: Packet) throws -> Bool {
       try PacketView(try packet.encoded()).flags.contains(.compressed)
@@ -243,7 +243,7 @@ struct PacketTests {
     #expect(try !isCompressed(fragment))
   }
 
-  @Test("A claimed inflation ratio of up to 1,032 is accepted; more is refused")
+  @Test("A declared inflation ratio of up to 1,032 is accepted; a greater one is refused")
   func ratio() throws {
     let stream = try RawDeflate.compress([UInt8](repeating: 0, count: 100_000))
     let most = stream.count * 1032
@@ -256,7 +256,7 @@ struct PacketTests {
     #expect(try Packet(decoding: compressed(original: 100_000, stream: stream)).payload.count == 100_000)
   }
 
-  @Test("A compressed payload that is empty, truncated, or of another size is refused by name")
+  @Test("A compressed payload that is empty, truncated, or of another size is refused with a named error")
   func badSections() throws {
     let stream = try RawDeflate.compress([UInt8](repeating: 7, count: 200))
     for version in PacketVersion.allCases {
@@ -276,7 +276,7 @@ struct PacketTests {
     #expect(throws: PacketError.compressedEmpty) { try Packet(decoding: empty) }
   }
 
-  @Test("A zlib stream with a wrong checksum is refused")
+  @Test("A compressed payload with a wrong zlib checksum is refused")
   func zlibChecksum() throws {
     let text = [UInt8](repeating: 7, count: 200)
     var stream = try ZlibDeflate.compress(text)
@@ -285,7 +285,7 @@ struct PacketTests {
     #expect(throws: PacketError.self) { try Packet(decoding: compressed(original: 200, stream: stream)) }
   }
 
-  @Test("A packet that its version cannot encode is refused")
+  @Test("A packet whose fields its version cannot encode is refused")
   func unwritable() {
     var routed = Self.packet([1])
     routed.route = [Self.sender]
@@ -303,7 +303,7 @@ struct PacketTests {
     #expect(throws: PacketError.badSignature(3)) { try signed.encoded() }
   }
 
-  @Test("A request that names fragments is compressed; a filter alone and ciphertext are not")
+  @Test("A sync request that names fragments is compressed; a filter alone and ciphertext are not")
   func denseness() throws {
     func isCompressed(_ payload: [UInt8], _ type: MessageType) throws -> Bool {
       let packet = Packet(type: type, timestamp: 1, sender: PeerID(rawValue: 1), payload: payload)
@@ -319,7 +319,7 @@ struct PacketTests {
   }
 
   @Test(
-    "A payload is compressed from 100 bytes on, if repetitive enough and if it shrinks"
+    "A payload of at least 100 bytes is compressed if it is repetitive and becomes shorter"
   )
   func compression() throws {
     func isCompressed(_ payload: [UInt8]) throws -> Bool {

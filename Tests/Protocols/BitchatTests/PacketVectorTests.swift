@@ -7,20 +7,21 @@ import Testing
 @testable import BitchatWire
 
 /// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
-@Suite("Bitchat's vectors: packets")
+@Suite("Bitchat vectors: packets")
 struct PacketVectorTests {
   let vectors = Vectors.shared
 
   /// Packets whose fields are in the file; the other packets have their own tests.
   static let rows = Vectors.shared.packets.filter { $0.version != nil }
 
-  @Test("The tests know every section of the vector file")
+  @Test("The tests cover every section of the Bitchat vector file")
   func sections() throws {
     let read = Set(Vectors.CodingKeys.allCases.map(\.rawValue))
     #expect(try Vectors.sectionNames() == read.union(Vectors.others))
   }
 
-  @Test("A Noise key gives the recorded fingerprint and peer ID", arguments: ["alice", "bob", "carol", "dave"])
+  @Test(
+    "Each recorded Noise key gives the recorded fingerprint and peer ID", arguments: ["alice", "bob", "carol", "dave"])
   func identities(name: String) throws {
     let identity = try vectors.identity(name)
     let key = try identity.noiseKey()
@@ -31,7 +32,8 @@ struct PacketVectorTests {
     #expect(try identity.signingKey().publicKey.bytes == identity.ed25519Public.bytes)
   }
 
-  @Test("Padding has the block size and length of the table", arguments: Vectors.shared.padding.cases)
+  @Test(
+    "Padding of a packet has the block size and length of the recorded table", arguments: Vectors.shared.padding.cases)
   func padding(row: Vectors.PaddingSection.Row) {
     #expect(Padding.block(for: row.len) == row.block)
     #expect(Padding.paddedCount(of: row.len) == row.paddedLen)
@@ -43,12 +45,12 @@ struct PacketVectorTests {
     #expect(added == expected)
   }
 
-  @Test("Only valid padding is removed", arguments: Vectors.shared.padding.unpad)
+  @Test("Only valid padding is removed from a packet", arguments: Vectors.shared.padding.unpad)
   func unpadding(row: Vectors.PaddingSection.Unpad) {
     #expect(Array(row.in.bytes.prefix(Padding.unpaddedCount(of: row.in.bytes))) == row.out.bytes)
   }
 
-  @Test("A packet is decoded to the recorded fields", arguments: rows)
+  @Test("Each recorded packet is decoded to the recorded fields", arguments: rows)
   func decoding(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     let packet = try Packet(view)
@@ -75,7 +77,8 @@ struct PacketVectorTests {
   }
 
   @Test(
-    "An uncompressed packet is encoded unchanged; a compressed one decodes to the same packet", arguments: rows)
+    "A recorded uncompressed packet is encoded unchanged, and a compressed one decodes to the same packet",
+    arguments: rows)
   func encoding(row: Vectors.PacketRow) throws {
     let packet = try Packet(decoding: row.wire.bytes)
     let encoded = try packet.encoded()
@@ -85,7 +88,7 @@ struct PacketVectorTests {
     #expect(packet.type.isPadded == row.padded)
   }
 
-  @Test("The signing preimage is the padded packet with TTL 0", arguments: rows)
+  @Test("The signing preimage of a recorded packet is the padded packet with TTL 0", arguments: rows)
   func preimages(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     #expect(view.signingPreimage == row.signingBytes?.bytes)
@@ -95,7 +98,7 @@ struct PacketVectorTests {
 
   /// The golden of a contract suite has an invented signature, and the signature of a packet under an invented key is
   /// not from these keys.
-  @Test("The recorded signature is valid for the sender's key and no other", arguments: Vectors.signedRows)
+  @Test("Each recorded signature is valid for the sender's key and no other", arguments: Vectors.signedRows)
   func signatures(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     let packet = try Packet(view)
@@ -109,7 +112,7 @@ struct PacketVectorTests {
     #expect(try unsigned.signed(with: key).signature == row.signature?.bytes)
   }
 
-  @Test("Each packet has the recorded sync ID and deduplication key", arguments: rows)
+  @Test("Each recorded packet has the recorded sync ID and deduplication key", arguments: rows)
   func identifiers(row: Vectors.PacketRow) throws {
     let packet = try Packet(decoding: row.wire.bytes)
     #expect(PacketID(packet).description == row.syncId)
@@ -117,14 +120,15 @@ struct PacketVectorTests {
     #expect(DedupKey(packet).description == row.dedupId)
   }
 
-  @Test("A payload in zlib format is inflated")
+  @Test("A recorded payload in zlib format is inflated")
   func zlibFormat() throws {
     let row = try vectors.packet("v1_zlib_wrapped_payload_android_accepts")
     #expect(try Packet(decoding: row.wire.bytes).payload == row.payload.bytes)
   }
 
   @Test(
-    "A packet is padded to the lengths of the boundary table", arguments: Vectors.shared.packetsPaddingBoundaries)
+    "A packet is padded to the lengths of the recorded boundary table",
+    arguments: Vectors.shared.packetsPaddingBoundaries)
   func boundaries(row: Vectors.BoundaryRow) throws {
     // Header, sender and recipient have 30 bytes. The payload has too many distinct bytes to be compressed, or is
     // random.
@@ -137,7 +141,7 @@ struct PacketVectorTests {
     #expect(try Packet(decoding: packet.encoded()) == packet)
   }
 
-  @Test("An invalid packet is refused with the name of its error", arguments: Vectors.shared.packetsInvalid)
+  @Test("Each recorded invalid packet is refused with the name of its error", arguments: Vectors.shared.packetsInvalid)
   func invalid(row: Vectors.InvalidRow) throws {
     let expected: [String: PacketError] = [
       "too_short": .tooShort(21), "version_0": .badVersion(0), "version_3": .badVersion(3),
@@ -154,7 +158,7 @@ struct PacketVectorTests {
   }
 
   @Test(
-    "A signature over compressed bytes is found in the first form that the file names",
+    "A recorded signature over compressed bytes is valid for the first form that the file names",
     arguments: Vectors.shared.compressedSignatureCases.cases)
   func compressedSignatures(row: Vectors.CompressedSection.Row) throws {
     let view = try PacketView(row.wire.bytes)
@@ -174,7 +178,7 @@ struct PacketVectorTests {
     #expect((2...3).contains(refused.computed))
   }
 
-  @Test("Public messages have the iOS and Android IDs of the vectors")
+  @Test("Recorded public messages have the iOS and Android message IDs of the vectors")
   func messageIDs() throws {
     let ios = try #require(vectors.messageIds.first)
     let sender = try PeerID(text: try #require(ios.sender))

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Payloads of Bitchat packets")
+@Suite("Encoding of mesh packet payloads")
 struct PayloadTests {
   let noiseKey: X25519.PublicKey
   let key: Ed25519.PrivateKey
@@ -52,7 +52,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Record B6 marks an Earshot peer and may limit the length of writes")
+  @Test("Record B6 of an announcement marks an Earshot peer, and may limit the length of writes")
   func longestWrite() throws {
     func mark(_ value: Announcement) throws -> [UInt8]? {
       for record in try records(value.bytes) where record.type == 0xB6 { return Array(record.value) }
@@ -80,7 +80,7 @@ struct PayloadTests {
   }
 
   @Test(
-    "A missing or invalid required record is refused with its name",
+    "An announcement with a missing or invalid required record is refused with the record's name",
     arguments: [
       (UInt8(1), "nickname"), (2, "noiseKey"), (3, "signingKey"),
     ])
@@ -108,7 +108,7 @@ struct PayloadTests {
     #expect(throws: WireError.badValue("capabilities")) { try Announcement(reading: none) }
   }
 
-  @Test("Only the value S1 marks dialect S")
+  @Test("Only the value S1 of the dialect record in an announcement marks dialect S")
   func seedMark() throws {
     for (value, speaks) in [("S1", true), ("S2", false), ("S", false), ("S11", false), ("", false)] {
       let read = try bytes(records(announcement().bytes) + [TLV(type: 0xB5, value: Array(value.utf8))])
@@ -116,7 +116,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Capabilities are encoded in little endian with the fewest bytes")
+  @Test("Capabilities in an announcement are encoded in little endian with the fewest bytes")
   func capabilities() throws {
     for (bits, bytes) in [(0, [0]), (1, [1]), (0x0329, [0x29, 0x03]), (1 << 16, [0, 0, 1])] as [(UInt64, [UInt8])] {
       #expect(Capabilities(rawValue: bits).bytes == bytes)
@@ -140,7 +140,7 @@ struct PayloadTests {
     #expect(try PublicText(payload: []).text == "")
   }
 
-  @Test("Surrounding white space does not change the message ID of the iOS app")
+  @Test("White space around a public text does not change its message ID in the iOS app's form")
   func trimming() {
     func id(_ text: String) -> MessageID {
       .iOS(sender: PeerID(rawValue: 1), timestamp: 2, text: text)
@@ -192,7 +192,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Every other Noise payload type is refused as unknown, with its number")
+  @Test("A Noise payload of an unknown type is refused with the number of its type")
   func unknownPayloads() {
     #expect(throws: NoisePayloadError.empty) { try NoisePayload(reading: []) }
     for type in UInt8.min...UInt8.max where ![0x01, 0x02, 0x03, 0x09, 0x10, 0x11, 0x20, 0x21].contains(type) {
@@ -221,7 +221,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A long text is cut between characters into pieces of at most 255 bytes that join to the text")
+  @Test("A long text is split between characters into pieces of at most 255 bytes, which together are the text")
   func pieces() throws {
     let family = "👨‍👩‍👧‍👦"
     let marks = "e" + String(repeating: "\u{301}", count: 400)
@@ -246,7 +246,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A favourite notice may have a key, and a text with only the same beginning is not a notice")
+  @Test("A favourite notice may contain a key, and a text that only begins like a notice is none")
   func notices() {
     let key = "npub1" + String(repeating: "q0", count: 29)
     for (text, isFavorite, npub) in [
@@ -314,7 +314,7 @@ struct PayloadTests {
     #expect(try VerificationCode(reading: text + "&x=1&y").isSigned)
   }
 
-  @Test("A verification code with an extreme time is not fresh, and no arithmetic overflows")
+  @Test("A verification code with an extreme time is not fresh, and causes no arithmetic overflow")
   func freshness() throws {
     let text = Vectors.shared.verificationQr.url.replacing("ts=1755432100", with: "ts=\(Int64.min)")
     let code = try VerificationCode(reading: text)

@@ -7,7 +7,7 @@ import Testing
 @testable import BitchatWire
 
 /// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
-@Suite("Bitchat's vectors: payloads")
+@Suite("Bitchat vectors: payloads")
 struct PayloadVectorTests {
   let vectors = Vectors.shared
 
@@ -17,7 +17,7 @@ struct PayloadVectorTests {
   }
 
   @Test(
-    "An announcement is decoded in any order of records",
+    "The recorded announcements are decoded, whatever the order of their records",
     arguments: [
       ("announce_ios_style", "alice"), ("announce_android_style", "bob"), ("announce_unknown_tlv_b5", "alice"),
       ("announce_minimal_relayed_ttl5", "carol"),
@@ -35,7 +35,7 @@ struct PayloadVectorTests {
     if name != "announce_android_style" { #expect(announcement.bytes == row.payload.bytes) }
   }
 
-  @Test("The iOS app announces 5 capabilities, the Android app its neighbours")
+  @Test("The recorded announcement of the iOS app has 5 capabilities, and the Android app's has its neighbours")
   func capabilities() throws {
     let ios: Capabilities = [.prekeys, .groups, .vouch, .privateMedia, .privateMediaReceipts]
     #expect(try announcement("announce_ios_style").value.capabilities == ios)
@@ -44,7 +44,7 @@ struct PayloadVectorTests {
     #expect(android.neighbours?.isEmpty == false)
   }
 
-  @Test("Noise payloads are decoded and encoded unchanged")
+  @Test("The recorded Noise payloads are decoded, and encoded unchanged")
   func noisePayloads() throws {
     let rows = vectors.noisePayloads
     let id = try MessageID("6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
@@ -63,7 +63,7 @@ struct PayloadVectorTests {
     }
   }
 
-  @Test("Challenge and response are decoded and encoded, and the response is signed by the challenged peer")
+  @Test("Recorded challenge and response are decoded and encoded, and the challenged peer signed the response")
   func challenge() throws {
     let rows = vectors.noisePayloads
     guard case .verificationChallenge(let challenge) = try NoisePayload(reading: rows.verifyChallenge.bytes),
@@ -82,7 +82,7 @@ struct PayloadVectorTests {
     #expect(!response.answers(other, key: try bob.signingKey().publicKey))
   }
 
-  @Test("A favourite notice is decoded from a private message and encoded")
+  @Test("A favourite notice is decoded from a recorded private message and encoded")
   func favorite() throws {
     guard case .privateMessage(let message) = try NoisePayload(reading: vectors.noisePayloads.favorite.bytes) else {
       throw WireError.badValue("type")
@@ -92,14 +92,14 @@ struct PayloadVectorTests {
     #expect(notice.text == message.text)
   }
 
-  @Test("A voice frame is refused as unknown type 08")
+  @Test("A recorded voice frame is refused as unknown type 08")
   func notUnderstood() {
     #expect(throws: NoisePayloadError.unknownType(0x08)) {
       try NoisePayload(reading: vectors.noisePayloads.voiceFrame.bytes)
     }
   }
 
-  @Test("A verification code is decoded, signed as recorded, and fresh for 5 min")
+  @Test("A recorded verification code is decoded, has the recorded signature, and is fresh for 5 min")
   func code() throws {
     let row = vectors.verificationQr
     let code = try VerificationCode(reading: row.url)
@@ -151,7 +151,7 @@ struct PayloadVectorTests {
     }
   }
 
-  @Test("Slice sizes follow the apps' rules, minus one byte if there is a recipient")
+  @Test("Slice sizes of fragments follow the apps' rules, minus one byte if there is a recipient")
   func sliceSizes() throws {
     let rules = vectors.fragmentChunkRules
     #expect(FragmentPlan.sliceSize(frameLimit: 512, hasRecipient: false, hops: 0) == rules.iosDefault)

@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Ping payloads")
+@Suite("Encoding of mesh pings")
 struct PingPayloadTests {
-  @Test("A ping has a nonce, a TTL and an optional confirmation interval; further bytes are ignored")
+  @Test("A ping has a nonce, a TTL and an optional confirmation interval, and further bytes are ignored")
   func layout() throws {
     let ping = try PingPayload(reading: Hex.decode("0102030405060708" + "07"))
     #expect(ping.nonce == 0x0102_0304_0506_0708 && ping.firstTimeToLive == 7 && ping.interval == nil)
@@ -17,7 +17,7 @@ struct PingPayloadTests {
     for count in 0..<9 { #expect(throws: WireError.self) { try PingPayload(reading: Array(ping.bytes.prefix(count))) } }
   }
 
-  @Test("The hop count is the TTL difference plus one, and impossible values give none")
+  @Test("The hop count of a pong is the TTL difference plus one, and impossible values give none")
   func hops() {
     let ping = PingPayload(nonce: 1)
     #expect((1...7).map { ping.hops(at: $0) } == [7, 6, 5, 4, 3, 2, 1])
@@ -26,7 +26,7 @@ struct PingPayloadTests {
     #expect(PingPayload(nonce: 1, firstTimeToLive: 3).hops(at: 4) == nil)
   }
 
-  @Test("The ping and pong of the vectors are decoded")
+  @Test("The recorded ping and pong are decoded")
   func vectors() throws {
     let packets = Vectors.shared.packets
     for (name, type) in [("ping", MessageType.ping), ("pong", .pong)] {

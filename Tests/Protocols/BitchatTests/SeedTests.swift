@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Dialect S")
+@Suite("Encoding of dialect S")
 struct SeedTests {
   private func meaning(_ type: UInt8, _ payload: [UInt8], _ state: PacketMeaning.SeedState = .init()) -> PacketMeaning {
     PacketMeaning(type: MessageType(rawValue: type), payload: payload, state: state)
@@ -14,7 +14,7 @@ struct SeedTests {
     try Fragment(id: FragmentID(rawValue: 5), index: index, total: total, type: .message, slice: [1]).bytes
   }
 
-  @Test("The meaning of packet types 11 and 12 depends on the session state")
+  @Test("Packet types 11 and 12 of dialect S have a meaning that depends on the session state")
   func states() {
     let (waits, session) = (
       PacketMeaning.SeedState(awaitsHandshakeResponse: true), PacketMeaning.SeedState(hasSession: true)
@@ -27,7 +27,7 @@ struct SeedTests {
     #expect(meaning(0x12, response) == .drop)
   }
 
-  @Test("Every other packet type has the meaning of dialect L")
+  @Test("A packet type that dialect S does not use has the meaning that it has in dialect L")
   func live() {
     let shared: Set<UInt8> = [4, 5, 6, 7, 0x0A, 0x0B, 0x0C, 0x11, 0x12, 0x20, 0x21]
     for type in UInt8.min...UInt8.max where !shared.contains(type) {
@@ -36,7 +36,7 @@ struct SeedTests {
     for type in shared where type != 0x11 && type != 7 { #expect(meaning(type, [1, 2, 3]) == .drop) }
   }
 
-  @Test("A fragment of mid-2025 has 2 to 1,024 parts, a seed fragment 1 to 1,024, a live one up to 10,000")
+  @Test("A packet has 1 to 1,024 fragments in dialect S, 2 to 1,024 in mid-2025's form, and up to 10,000 in dialect L")
   func fragmentBounds() throws {
     for type in [5, 6] as [UInt8] {
       #expect(meaning(type, try fragment(0, 1)) == .drop)
@@ -53,7 +53,7 @@ struct SeedTests {
     #expect(meaning(0x20, Array(try fragment(0, 1).prefix(12))) == .drop)
   }
 
-  @Test("A nickname in a leave is text of at most 255 bytes")
+  @Test("The nickname in a leave of dialect S is text of at most 255 bytes")
   func leaving() {
     #expect(meaning(7, [0x61]) == .seedLeave)
     #expect(meaning(7, [0xFF]) == .drop)
@@ -61,7 +61,7 @@ struct SeedTests {
     #expect(meaning(7, [UInt8](repeating: 0x61, count: 256)) == .drop)
   }
 
-  @Test("A message with flag 80 or trailing bytes is refused; a channel may follow flag 40")
+  @Test("A dialect S message with flag 80 or trailing bytes is refused, and flag 40 may be followed by a channel")
   func messages() throws {
     var message = SeedMessage(timestamp: 1, id: "i", sender: "s", text: "t")
     var bytes = message.bytes
@@ -81,7 +81,7 @@ struct SeedTests {
     }
   }
 
-  @Test("A text too long for its length field is cut between two scalars")
+  @Test("A dialect S text too long for its length field is cut between two Unicode scalars")
   func cut() throws {
     let long = String(repeating: "é", count: 200)
     var message = SeedMessage(timestamp: 1, id: long, sender: long, text: String(repeating: "é", count: 40_000))
@@ -93,7 +93,7 @@ struct SeedTests {
     #expect(read.mentions?.count == 255)
   }
 
-  @Test("A hello with unknown flags or versions, or without a version, is refused")
+  @Test("A dialect S hello with unknown flags or versions, or without a version, is refused")
   func hellos() throws {
     let good = Vectors.shared.legacy2025.versionHello.bytes
     #expect(meaning(0x20, good) == .versionHello)
@@ -112,7 +112,7 @@ struct SeedTests {
     }
   }
 
-  @Test("A version answer with unknown flags, or a rejection other than 0 or 1, is refused")
+  @Test("A version answer with unknown flags, or a rejection value other than 0 or 1, is refused")
   func acks() throws {
     let good = Vectors.shared.legacy2025.versionAck.bytes
     var bad = good
@@ -128,7 +128,7 @@ struct SeedTests {
     #expect(meaning(0x21, capable.bytes) == .versionAck)
   }
 
-  @Test("A courier envelope is recognised only with correct tag, expiry and ciphertext lengths")
+  @Test("A courier envelope is recognised only if tag, expiry and ciphertext have correct lengths")
   func courier() throws {
     let good = try #require(Vectors.shared.dialectDisambiguation.cases.first { $0.meaning == "courier" }).payload.bytes
     #expect(meaning(4, good) == .courier)
@@ -140,14 +140,14 @@ struct SeedTests {
     #expect(meaning(4, Array(good.prefix(40))) == .drop)
   }
 
-  @Test("A UUID is read from 32 hex digits, with or without dashes")
+  @Test("A UUID in dialect S is read from 32 hex digits, with or without dashes")
   func uuids() throws {
     let uuid = try MessageUUID(text: "6e1b2c3d000040008000aabbccddeeff")
     #expect(uuid.description == "6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
     #expect(throws: WireError.badValue("UUID")) { try MessageUUID(text: "6e1b") }
   }
 
-  @Test("A packet that needs more than 1,024 fragments is not fragmented")
+  @Test("A dialect S packet that would need more than 1,024 fragments is not fragmented")
   func tooMany() throws {
     let packet = Packet(
       version: .v2, type: .message, timestamp: 1, sender: PeerID(rawValue: 2),

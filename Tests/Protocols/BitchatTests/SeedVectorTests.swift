@@ -5,17 +5,19 @@ import Testing
 @testable import BitchatWire
 
 /// Vectors of the older wire formats; facts: bitchat.md section 16.1.
-@Suite("Bitchat's vectors: dialect S")
+@Suite("Bitchat vectors: dialect S")
 struct SeedVectorTests {
   let vectors = Vectors.shared
 
-  @Test("Type and payload give the recorded packet meaning", arguments: Vectors.shared.dialectDisambiguation.cases)
+  @Test(
+    "The type and payload of a recorded packet give its recorded meaning",
+    arguments: Vectors.shared.dialectDisambiguation.cases)
   func meanings(row: Vectors.Dialects.Row) {
     let meaning = PacketMeaning(type: MessageType(rawValue: row.type), payload: row.payload.bytes)
     #expect(meaning.rawValue == row.meaning)
   }
 
-  @Test("Hello, answer, acknowledgement and receipt are decoded and encoded unchanged")
+  @Test("Recorded hello, answer, acknowledgement and receipt are decoded, and encoded unchanged")
   func layouts() throws {
     let rows = vectors.legacy2025
     let hello = try VersionHello(reading: rows.versionHello.bytes)
@@ -50,7 +52,7 @@ struct SeedVectorTests {
     #expect(receipt.message.description == "6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
   }
 
-  @Test("A message of dialect S is decoded and encoded unchanged", arguments: Vectors.shared.bitchatMessage)
+  @Test("A recorded message of dialect S is decoded, and encoded unchanged", arguments: Vectors.shared.bitchatMessage)
   func messages(row: Vectors.MessageRow) throws {
     if row.name == "seed_v1_dialect_packet_type04" {
       let packet = try Packet(decoding: row.hex.bytes)
@@ -64,7 +66,7 @@ struct SeedVectorTests {
     }
   }
 
-  @Test("All optional fields of a message are decoded")
+  @Test("All optional fields of a recorded dialect S message are decoded")
   func optionals() throws {
     let row = try #require(vectors.bitchatMessage.first { $0.name == "all_optionals" })
     var message = SeedMessage(timestamp: 42, id: "m", sender: "é\u{0}", text: "hello")
@@ -82,7 +84,7 @@ struct SeedVectorTests {
     #expect(message.mentions == ["a", "β"])
   }
 
-  @Test("A packet is fragmented as in mid-2025, and with the seed's packet numbers")
+  @Test("A packet is fragmented as recorded for mid-2025, and with the packet numbers of dialect S")
   func fragments() throws {
     let inner = try PacketView(vectors.legacy2025.fragmentsInner.bytes)
     let recorded = try vectors.legacy2025.fragmentsType050607.map { try Packet(decoding: $0.bytes) }
@@ -93,7 +95,7 @@ struct SeedVectorTests {
     #expect(SeedFragments.packets(of: plan, numbers: .seed)?.map(\.type.rawValue) == [0x0A, 0x0B, 0x0C])
   }
 
-  @Test("Packet numbers equal those of the two older forms")
+  @Test("The packet numbers of dialect S and of mid-2025's form equal the recorded ones")
   func numbers() {
     let pairs = [
       (SeedNumbers.seed, vectors.legacy2025.numbersInSeed), (.mid2025, vectors.legacy2025.numbersInIosV11V12),

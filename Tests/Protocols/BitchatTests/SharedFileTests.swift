@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Shared files")
+@Suite("Encoding of mesh files")
 struct SharedFileTests {
-  @Test("Files of the vectors are decoded, and encoded as the apps do")
+  @Test("Recorded files are decoded, and encoded as the apps encode them")
   func vectors() throws {
     func row(_ name: String) throws -> [UInt8] {
       try #require(Vectors.shared.files.first { $0.name.hasPrefix(name) }?.tlv).bytes
@@ -23,7 +23,7 @@ struct SharedFileTests {
     #expect(android.content == [0xDE, 0xAD] && android.name == "a" && android.mime == "m")
   }
 
-  @Test("A private file in a Noise session is decoded under payload types 20 and 09")
+  @Test("A recorded private file in a Noise session is decoded with payload types 20 and 09")
   func privateFile() throws {
     let hex = "20010005612e7478740200040000000303000a746578742f706c61696e0400000003010203"
     let payload = try NoisePayload(reading: Hex.decode(hex))
@@ -37,7 +37,7 @@ struct SharedFileTests {
   private static let size: [UInt8] = [2, 0, 4, 0, 0, 0, 2]
   private static let content: [UInt8] = [4, 0, 0, 0, 2, 7, 8]
 
-  @Test("A file with an invalid field is refused")
+  @Test("A mesh file with an invalid field is refused")
   func wrongFields() throws {
     let (name, size, content) = (Self.name, Self.size, Self.content)
     #expect(try SharedFile(reading: name + size + content).content == [7, 8])
@@ -59,7 +59,7 @@ struct SharedFileTests {
     #expect(try SharedFile(reading: [4, 0, 1, 1, 4, 0, 1, 2]).content == [1, 2], "a content in parts is one")
   }
 
-  @Test("A file of 1 MiB is accepted; one byte more is refused")
+  @Test("A mesh file of 1 MiB is accepted; one byte more is refused")
   func size() throws {
     let content = [UInt8](repeating: 7, count: Limits.fileBytes)
     let file = try SharedFile(name: "a", mime: nil, content: content)
@@ -73,7 +73,7 @@ struct SharedFileTests {
   }
 
   @Test(
-    "The file kind matches its MIME type and the first bytes of the content",
+    "A mesh file's kind must match its MIME type and the first bytes of its content",
     arguments: [
       ("image/jpeg", [0xFF, 0xD8, 0xFF, 0xE0], true), ("image/jpg", [0xFF, 0xD8, 0xFF], true),
       ("IMAGE/PNG", [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A], true),
@@ -91,7 +91,7 @@ struct SharedFileTests {
     #expect(try #require(FileKind(mime: mime)).isKind(of: content) == isKind)
   }
 
-  @Test("A MIME type the apps do not take is refused; a missing type means any content")
+  @Test("A MIME type that the apps do not accept is refused, and a missing type allows any content")
   func otherKinds() {
     for mime in ["text/html", "image/svg+xml", "application/x-sh", "image/jpeg; a", " image/jpeg", "application/zip"] {
       #expect(FileKind(mime: mime) == nil)
@@ -102,7 +102,7 @@ struct SharedFileTests {
   }
 
   @Test(
-    "A file name is reduced to a plain name",
+    "A received file name is reduced to a plain name without path or control characters",
     arguments: [
       ("notes.txt", "notes.txt"), ("../../etc/passwd", "passwd"), ("/etc/shadow", "shadow"), ("C:\\a\\b.exe", "b.exe"),
       ("..", "file.bin"), (".", "file.bin"), ("", "file.bin"), ("/", "file.bin"), (".bashrc", "bashrc"),
@@ -113,7 +113,7 @@ struct SharedFileTests {
     #expect(FileName.plain(name, .octetStream) == plain)
   }
 
-  @Test("A long file name keeps its extension, with at most 100 characters and 200 bytes")
+  @Test("A long file name is cut to 100 characters and 200 bytes, and its extension is preserved")
   func longNames() {
     let long = FileName.plain(String(repeating: "a", count: 300) + ".jpeg", .jpeg)
     #expect(long == String(repeating: "a", count: 95) + ".jpeg")
@@ -139,7 +139,7 @@ struct SharedFileTests {
     #expect(FileName.plain("x." + String(repeating: "y", count: 300), .png).unicodeScalars.count <= 100)
   }
 
-  @Test("Receipts name a private file by the iOS app's media ID")
+  @Test("A receipt names a private file by the iOS app's media ID")
   func mediaID() {
     let (sender, recipient) = (PeerID(rawValue: 0x0011_2233_4455_6677), PeerID(rawValue: 0x8899_AABB_CCDD_EEFF))
     func id(_ name: String) -> String? { MessageID.media(name, from: sender, to: recipient)?.text }

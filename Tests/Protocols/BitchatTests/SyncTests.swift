@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Sync requests and filters")
+@Suite("Encoding of sync requests and filters")
 struct SyncTests {
   private func ids(_ count: Int) throws -> [PacketID] {
     try (0..<count).map { try SyncVectorTests.id($0) }
@@ -22,7 +22,8 @@ struct SyncTests {
   private static let bits: (UInt8, [UInt8]) = (3, [0x5C])
 
   @Test(
-    "A full filter holds the first IDs, and under 1 in 64 others match", arguments: [1, 10, 100, 355, 1000])
+    "A full sync filter contains the first IDs, and fewer than 1 in 64 others match",
+    arguments: [1, 10, 100, 355, 1000])
   func membership(count: Int) throws {
     let ids = try ids(count)
     let filter = SyncFilter(ids)
@@ -40,7 +41,7 @@ struct SyncTests {
   }
 
   @Test(
-    "A search in a filter finds the filter's values and no others",
+    "A search in a sync filter finds the values of the filter and no others",
     arguments: [1, 2, 511, 512, 513, 45_440, UInt32.max])
   func found(m: UInt32) throws {
     let ids = try ids(600)
@@ -57,7 +58,9 @@ struct SyncTests {
     }
   }
 
-  @Test("In a crowd of over 512 peers, an announce with TTL 0 is not given alone", arguments: [512, 513])
+  @Test(
+    "In sync answers an announce with TTL 0 is sent only with messages, and with over 512 peers also one with TTL 1",
+    arguments: [512, 513])
   func farthest(count: Int) throws {
     let time: UInt64 = 1_900_000_000_000
     var archive = GossipArchive()
@@ -72,7 +75,7 @@ struct SyncTests {
     #expect(archive.missing(request, at: time).count == (count > 512 ? count - 2 : count - 1))
   }
 
-  @Test("A filter is never longer than its byte limit, down to empty")
+  @Test("A sync filter is never longer than its byte limit, and may be empty")
   func room() throws {
     let ids = try ids(400)
     for bytes in [0, 1, 2, 3, 8, 31, 32, 128, 256, 1024] {
@@ -88,14 +91,14 @@ struct SyncTests {
     #expect(SyncFilter(ids, bytes: 5000).bits.count <= 1024)
   }
 
-  @Test("P is the smallest exponent from 2 to 20 with 2^-P at most the false positive rate")
+  @Test("The filter parameter P is the smallest of 2 to 20 with 2^-P at most the false positive rate")
   func rates() {
     for (rate, p) in [(0.01, 7), (0.05, 5), (0.25, 2), (0.5, 2), (0.125, 3), (0, 20), (-1, 20), (.nan, 7)] {
       #expect(SyncFilter.p(rate) == p)
     }
   }
 
-  @Test("Filter values end with the encoded bits and stay below M")
+  @Test("The values of a sync filter end with the encoded bits and are below M")
   func reading() throws {
     // 93 is encoded as 5C: a zero bit, and 92 in seven bits.
     #expect(try SyncFilter(p: 7, m: 128, bits: [0x5C]).values() == [93])
@@ -113,7 +116,7 @@ struct SyncTests {
       ])
   }
 
-  @Test("An ID that hashes to 0 has the value 1")
+  @Test("A packet ID that hashes to 0 has the filter value 1")
   func zero() throws {
     let id = try #require(try ids(2000).first { SyncFilter.hash($0).isMultiple(of: 128) })
     let filter = SyncFilter([id])
@@ -121,7 +124,7 @@ struct SyncTests {
     #expect(filter.values() == [1])
   }
 
-  @Test("A P outside 1 to 32, an M of 0, or a filter above 1,024 bytes is refused")
+  @Test("A sync filter with P outside 1 to 32, M of 0, or more than 1,024 bytes is refused")
   func filterLimits() throws {
     for p in [0, 33, 255] as [UInt8] {
       #expect(throws: WireError.badValue("P")) { try request([(1, [p]), Self.m, Self.bits]) }
@@ -135,7 +138,7 @@ struct SyncTests {
     #expect(throws: WireError.tooLong(field: "filter", limit: 1024)) { try request([Self.p, Self.m, (3, most + [0])]) }
   }
 
-  @Test("A request without P, M or filter is refused; other invalid records are ignored")
+  @Test("A sync request without P, M or filter is refused, and other invalid records are ignored")
   func required() throws {
     #expect(throws: WireError.badValue("P")) { try request([Self.m, Self.bits]) }
     #expect(throws: WireError.badValue("P")) { try request([(1, [7, 7]), Self.m, Self.bits]) }
@@ -150,7 +153,7 @@ struct SyncTests {
     #expect(throws: WireError.self) { try SyncRequest(reading: bare.bytes + [4]) }
   }
 
-  @Test("A request names up to 60 fragments, and invalid IDs are skipped")
+  @Test("A sync request names up to 60 fragments, and invalid fragment IDs are skipped")
   func fragments() throws {
     let many = (0..<61).map { FragmentID(rawValue: $0 << 32) }
     #expect(throws: WireError.tooLong(field: "fragments", limit: 60)) {
@@ -168,7 +171,7 @@ struct SyncTests {
     #expect(try self.request([Self.p, Self.m, Self.bits, (6, Array(dense.utf8))]).fragments == [])
   }
 
-  @Test("Sync types are encoded in little endian with the fewest bytes")
+  @Test("The types in a sync request are encoded in little endian with the fewest bytes")
   func types() {
     #expect(SyncTypes.usual.bytes == [3])
     #expect(SyncTypes([.announce, .message, .groupMessage]).bytes == [0x03, 0x04])

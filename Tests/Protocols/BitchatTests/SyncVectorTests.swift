@@ -6,7 +6,7 @@ import Testing
 @testable import BitchatWire
 
 /// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
-@Suite("Bitchat's vectors: sync")
+@Suite("Bitchat vectors: sync")
 struct SyncVectorTests {
   let vectors = Vectors.shared
 
@@ -25,7 +25,7 @@ struct SyncVectorTests {
     }
   }
 
-  @Test("A filter is built to the recorded bits and decoded to the recorded values", arguments: Vectors.shared.gcs)
+  @Test("A sync filter is built to the recorded bits and decoded to the recorded values", arguments: Vectors.shared.gcs)
   func filters(row: Vectors.FilterRow) throws {
     let ids = try ids(row)
     #expect(ids.count == row.totalIds)
@@ -40,12 +40,12 @@ struct SyncVectorTests {
     }
   }
 
-  @Test("An ID has the recorded hash", arguments: Vectors.shared.gcsH64)
+  @Test("Each recorded packet ID has the recorded filter hash", arguments: Vectors.shared.gcsH64)
   func hashes(row: Vectors.HashRow) throws {
     #expect(SyncFilter.hash(try PacketID(reading: row.id.bytes)) == row.h64)
   }
 
-  @Test("A request is decoded and encoded unchanged", arguments: Vectors.requestRows)
+  @Test("A recorded sync request is decoded, and encoded unchanged", arguments: Vectors.requestRows)
   func requests(row: Vectors.RequestRow) throws {
     let payload = try #require(row.payload).bytes
     let request = try SyncRequest(reading: payload)
@@ -55,7 +55,7 @@ struct SyncVectorTests {
     #expect(request.bytes == payload)
   }
 
-  @Test("A request names the recorded fragments, and an empty store has an empty filter")
+  @Test("A sync request names the recorded fragments, and an empty store has an empty filter")
   func requestedFragments() throws {
     let row = try #require(vectors.requestSync.first { $0.name == "ios_fragment_filter" }?.payload)
     let request = try SyncRequest(reading: row.bytes)
@@ -64,7 +64,7 @@ struct SyncVectorTests {
     #expect(request.filter.values() == [])
   }
 
-  @Test("A request packet has TTL 0, one recipient and a valid signature")
+  @Test("A recorded sync request packet has TTL 0, one recipient and a valid signature")
   func requestPacket() throws {
     let row = try #require(vectors.requestSync.first { $0.wire != nil }?.wire)
     let view = try PacketView(row.bytes)

@@ -79,9 +79,9 @@ struct Forge {
   }
 }
 
-@Suite("Envelopes of private messages")
+@Suite("Nostr envelopes of private messages")
 struct EnvelopeTests {
-  @Test("The envelope of the vectors is opened, and each of its ciphertexts is made again from its nonce")
+  @Test("The recorded envelope is opened, and each of its ciphertexts is made again from its nonce")
   func vector() throws {
     let vector = Vectors.shared.nostrPrivateEnvelope
     let recipient = try People.key(vector.recipientPrivate)
@@ -106,7 +106,7 @@ struct EnvelopeTests {
   }
 
   @Test(
-    "A message is opened by its recipient in either form, with any parity of the keys",
+    "A Nostr message in either form is opened by its recipient, with keys of even or odd parity",
     arguments: EnvelopeDialect.allCases)
   func roundTrip(dialect: EnvelopeDialect) throws {
     var random = SeededRandom(seed: 5)
@@ -126,7 +126,7 @@ struct EnvelopeTests {
     }
   }
 
-  @Test("The longest text gives an event within 64 KiB in either form", arguments: EnvelopeDialect.allCases)
+  @Test("The longest text gives a Nostr event of at most 64 KiB in either form", arguments: EnvelopeDialect.allCases)
   func longest(dialect: EnvelopeDialect) throws {
     var random = SeededRandom(seed: 5)
     let (sender, recipient) = (try People.key(3), try People.key(7))
@@ -147,7 +147,7 @@ struct EnvelopeTests {
     }
   }
 
-  @Test("The times of seal and wrap differ from the message's: by up to 15 min in the app's form, 2 days in NIP-17's")
+  @Test("Times of seal and wrap differ from the message's by up to 15 min in the app's form, 2 days in NIP-17's")
   func jitter() throws {
     var random = SeededRandom(seed: 9)
     let (sender, recipient) = (try People.key(3), try People.key(7))
@@ -164,7 +164,7 @@ struct EnvelopeTests {
     }
   }
 
-  @Test("An envelope that breaks one rule of the app's form is refused for that reason")
+  @Test("An envelope that breaks one rule of the app's form is refused with the reason for that rule")
   func appRules() throws {
     let other = try People.key(9)
     let own = try People.key(7).xOnlyKey.hex
@@ -197,7 +197,7 @@ struct EnvelopeTests {
     #expect(try Forge.refusal { ($0.sender, $0.rumor.author) = ($0.recipient, $0.recipient.xOnlyKey) } == .ownMessage)
   }
 
-  @Test("An envelope that breaks one rule of NIP-17 is refused for that reason, and tags of other clients are not")
+  @Test("An envelope that breaks one rule of NIP-17 is refused for it, and other clients' tags are accepted")
   func nip17Rules() throws {
     let own = try People.key(7).xOnlyKey.hex
     let other = try People.key(9).xOnlyKey.hex
@@ -221,7 +221,7 @@ struct EnvelopeTests {
     }
   }
 
-  @Test("An envelope is accepted at the ends of its window, and refused beyond them")
+  @Test("An envelope is accepted at the limits of its time window, and refused beyond them")
   func window() throws {
     let (day, jitter, ahead): (Int64, Int64, Int64) = (86_400, 172_800, 900)
     let slack: Int64 = 300
@@ -241,7 +241,7 @@ struct EnvelopeTests {
     #expect(try rumor(slack + 1) == .tooNew)
   }
 
-  @Test("A text that is not of the apps' cipher, or was changed in any part, is not opened")
+  @Test("A text that the apps' cipher did not make, or with any part changed, is not decrypted")
   func changedText() throws {
     let (sender, recipient) = (try People.key(3), try People.key(7))
     let text = try AppCipher.seal(
@@ -259,9 +259,9 @@ struct EnvelopeTests {
   }
 }
 
-@Suite("NIP-44")
+@Suite("NIP-44 encryption")
 struct NIP44Tests {
-  @Test("Conversation keys, payloads and padded lengths are those of the official vectors")
+  @Test("NIP-44 conversation keys, payloads and padded lengths are those of the official vectors")
   func vectors() throws {
     let vectors = Vectors.shared.nip44V2OfficialSubset
     for row in vectors.conversationKeys {
@@ -279,7 +279,7 @@ struct NIP44Tests {
     #expect(NIP44.paddedLength(NIP44.limit) == 65_536)
   }
 
-  @Test("A payload that was changed, cut, or padded in another way is not opened")
+  @Test("A NIP-44 payload that was changed, truncated or padded in another way is not decrypted")
   func changed() throws {
     let key = SecretBytes(copying: [UInt8](repeating: 4, count: 32))
     let nonce = [UInt8](repeating: 1, count: 32)

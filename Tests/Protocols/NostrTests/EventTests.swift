@@ -4,7 +4,7 @@ import Testing
 
 @testable import Nostr
 
-@Suite("Nostr events")
+@Suite("Encoding of Nostr events")
 struct EventTests {
   private static func draft(_ content: String, tags: [[String]] = []) throws -> EventDraft {
     EventDraft(
@@ -16,7 +16,7 @@ struct EventTests {
     return try draft.signed(with: People.key(3), randomFrom: &random)
   }
 
-  @Test("Every event of the vectors has its ID and its signature, also after it was written again")
+  @Test("Every recorded event has its ID and a valid signature, also after it was written again")
   func vectors() throws {
     let vectors = Vectors.shared
     let events = [
@@ -31,7 +31,7 @@ struct EventTests {
     }
   }
 
-  @Test("An event that this machine signs is verified, and one with another content, ID or signature is not")
+  @Test("An event that we sign is verified, and with another content, ID or signature it is refused")
   func verification() throws {
     let event = try Self.signed(Self.draft("hi", tags: [["g", "u4pruy"]]))
     let received = try ReceivedEvent(json: event.jsonBytes)
@@ -48,7 +48,7 @@ struct EventTests {
     #expect(throws: EventRefusal.wrongSignature) { try broken.verified() }
   }
 
-  @Test("Texts with quotes, control characters and emoji survive JSON, and the ID follows NIP-01")
+  @Test("Event texts with quotes, control characters and emoji survive JSON, and the ID follows NIP-01")
   func texts() throws {
     let content = "a\"b\\c\n\r\t\u{8}\u{C}/é🍕\u{7F}\u{2028}"
     let draft = try Self.draft(content)
@@ -59,7 +59,7 @@ struct EventTests {
     #expect(try ReceivedEvent(json: event.jsonBytes).draft.content == content)
   }
 
-  @Test("An event with other control characters is accepted with an ID over them in either form")
+  @Test("An event with other control characters is accepted if its ID is over them raw or escaped")
   func controls() throws {
     let draft = try Self.draft("a\u{1}b")
     #expect(draft.canonicalJSON(.verbatim) != draft.canonicalJSON(.escaped))
@@ -71,14 +71,14 @@ struct EventTests {
     }
   }
 
-  @Test("Escapes of JSON are read as the characters that they stand for")
+  @Test("JSON escapes in an event are read as the characters that they represent")
   func escapes() throws {
     let event = try Self.signed(Self.draft("é🍕/\n"))
     let text = event.json.replacing("é🍕/\\n", with: "\\u00e9\\ud83c\\udf55\\/\\u000A")
     #expect(try ReceivedEvent(json: Array(text.utf8)).verified() == event)
   }
 
-  @Test("Unknown members are skipped, and a member that occurs twice, is missing or has another type is refused")
+  @Test("Unknown event members are skipped; a repeated, missing or mistyped member is refused")
   func members() throws {
     let event = try Self.signed(Self.draft("hi", tags: [["g", "u4pruy"], []]))
     let json = event.json
@@ -103,7 +103,7 @@ struct EventTests {
     #expect(throws: EventRefusal.malformedEvent) { try ReceivedEvent(json: Array(json.utf8) + [0xFF]) }
   }
 
-  @Test("An event over 64 KiB, with too many tags or with a long tag is refused")
+  @Test("A Nostr event over 64 KiB, with too many tags or with a long tag is refused")
   func limits() throws {
     let long = try Self.signed(Self.draft(String(repeating: "a", count: NostrLimits.eventBytes)))
     #expect(throws: EventRefusal.eventTooLong) { try ReceivedEvent(json: long.jsonBytes) }
@@ -121,7 +121,7 @@ struct EventTests {
     #expect(throws: EventRefusal.malformedEvent) { try ReceivedEvent(json: Array("{\"x\":\(deep)}".utf8)) }
   }
 
-  @Test("The npub of a key is that of the vectors, and is read again")
+  @Test("The npub form of a key equals the recorded one, and is read again")
   func npub() throws {
     let vector = Vectors.shared.nostrPrivateEnvelope
     let key = try People.key(vector.senderPrivate).xOnlyKey
@@ -136,9 +136,9 @@ struct EventTests {
   }
 }
 
-@Suite("Geohash channels")
+@Suite("Geohash channels on Nostr")
 struct ChannelTests {
-  @Test("The key of a channel is that of the vectors, and differs between channels")
+  @Test("The key for a geohash channel is the recorded one, and differs between channels")
   func identity() throws {
     let vector = Vectors.shared.nostrGeohashIdentity
     let seed = SecretBytes(copying: try Hex.decode(vector.deviceSeed))
@@ -147,7 +147,7 @@ struct ChannelTests {
     #expect(try Geohash("u4pru").key(seed: seed).xOnlyKey != key.xOnlyKey)
   }
 
-  @Test("The channel events of the vectors are read, and made again with the same ID")
+  @Test("The recorded channel events are read, and made again with the same ID")
   func vectors() throws {
     let vector = Vectors.shared.nostrGeohash
     let author = try People.key(3).xOnlyKey
@@ -168,7 +168,7 @@ struct ChannelTests {
     #expect(again.id.hex == vector.presence.id)
   }
 
-  @Test("An event of another channel, an empty or long text, a long nickname and presence with a text are refused")
+  @Test("A channel event is refused if for another channel, or if text or nickname has a wrong length")
   func refused() throws {
     let place = try Geohash("u4pruy")
     var random = SeededRandom(seed: 1)
@@ -192,7 +192,7 @@ struct ChannelTests {
     #expect(throws: EventRefusal.wrongKind) { try ChannelEvent(seal, in: place) }
   }
 
-  @Test("A geohash has 1 to 12 characters of its alphabet, and presence in up to 5 of them")
+  @Test("A geohash has 1 to 12 characters of its alphabet, and presence uses at most 5 of them")
   func geohash() throws {
     for text in ["", "U4PRUY", "u4prua", "u4 ru", "0123456789bcd", "é"] {
       #expect(throws: WireError.badValue("geohash")) { try Geohash(text) }
@@ -202,7 +202,7 @@ struct ChannelTests {
     #expect(try !Geohash("u4pruy").hasPresence)
   }
 
-  @Test("Proof of work adds a nonce that gives the ID the requested zero bits")
+  @Test("Proof of work adds a nonce that gives the event ID the requested number of zero bits")
   func work() throws {
     let draft = ChannelEvent.text(
       "hi", in: try Geohash("u4pruy"), nickname: nil, isTeleported: false, author: try People.key(3).xOnlyKey,

@@ -5,12 +5,12 @@ import Testing
 
 @testable import Nostr
 
-@Suite("Hostile events")
+@Suite("Mutated Nostr events")
 struct HostileTests {
   /// A run tries 10,000 mutations of each kind; with `ALL=1` it tries 100,000 of the first kind.
   private static let count = Extent.of(10_000, all: 100_000)
 
-  @Test("Every mutated event ends in one verdict, and only an unchanged one is accepted")
+  @Test("Every mutated event is accepted only if its content is unchanged, and otherwise refused with one reason")
   func events() throws {
     var random = SeededRandom(seed: 3)
     let event = try EventDraft(
@@ -35,7 +35,7 @@ struct HostileTests {
     #expect(Set(refusals.keys) == [.malformedEvent, .wrongID, .wrongSignature])
   }
 
-  @Test("Every mutated envelope ends in one verdict, whichever of its three events is mutated")
+  @Test("Every mutated envelope is refused with one reason, whichever of its three events was mutated")
   func envelopes() throws {
     let reader = PrivateEnvelope.Reader(key: try People.key(7), dialects: Set(EnvelopeDialect.allCases))
     var refusals: [EventRefusal: Int] = [:]
@@ -69,7 +69,7 @@ struct HostileTests {
     #expect(refusals.keys.contains(.sealNotSigned))
   }
 
-  @Test("An engine survives any messages of its relays, and its state stays bounded")
+  @Test("The Nostr engine handles any messages of its relays without a crash, and its state stays bounded")
   func engine() throws {
     var world = NostrWorld()
     try world.add(7, contacts: [3])

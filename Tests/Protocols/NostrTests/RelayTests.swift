@@ -5,13 +5,13 @@ import Testing
 
 @testable import Nostr
 
-@Suite("Messages of relays")
+@Suite("Messages of Nostr relays")
 struct RelayMessageTests {
   private static func read(_ text: String) throws(RelayMessage.Problem) -> RelayMessage {
     try RelayMessage(Array(text.utf8))
   }
 
-  @Test("Each message of NIP-01 and NIP-42 is read, and a later type or element is ignored")
+  @Test("Each relay message of NIP-01 and NIP-42 is read, and an unknown type or further element is ignored")
   func messages() throws {
     let id = String(repeating: "ab", count: 32)
     let event = try #require(EventID(hex: id))
@@ -32,7 +32,7 @@ struct RelayMessageTests {
 
   private struct Missing: Error {}
 
-  @Test("A malformed event in a well-formed message is the fault of the event")
+  @Test("A malformed event in a well-formed relay message is reported as an error of the event")
   func events() throws {
     guard case .event(let subscription, let event) = try Self.read("[\"EVENT\",\"s\",{\"id\":1}]") else {
       throw Missing()
@@ -47,7 +47,7 @@ struct RelayMessageTests {
   }
 
   @Test(
-    "A message that is not JSON, or not of the protocol, is malformed",
+    "A relay message that is not JSON, or not of the protocol, is malformed",
     arguments: [
       "", "[", "[]", "{}", "null", "[1]", "[\"EVENT\"]", "[\"EVENT\",\"s\"]", "[\"EVENT\",\"s\",[]]",
       "[\"EVENT\",\"s\",{]", "[\"EVENT\",1,{}]", "[\"EOSE\"]", "[\"EOSE\",\"s\"", "[\"EOSE\",\"s\"]]",
@@ -59,7 +59,7 @@ struct RelayMessageTests {
     #expect(throws: RelayMessage.Problem.malformed) { try Self.read(text) }
   }
 
-  @Test("A message over 256 KiB, of bytes that are not UTF-8, or with deep values is refused")
+  @Test("A relay message over 256 KiB, that is not UTF-8, or with deeply nested values is refused")
   func limits() {
     let long = String(repeating: "a", count: NostrLimits.messageBytes)
     #expect(throws: RelayMessage.Problem.tooLong) { try Self.read("[\"NOTICE\",\"\(long)\"]") }
@@ -71,7 +71,7 @@ struct RelayMessageTests {
     #expect(throws: RelayMessage.Problem.malformed) { try Self.read("[\"EOSE\",\"\(id)\"]") }
   }
 
-  @Test("Messages to relays have the form of NIP-01")
+  @Test("Messages to Nostr relays have the form of NIP-01")
   func clientMessages() throws {
     let key = try People.key(3).xOnlyKey
     let filter = EventFilter(kinds: [.giftWrap], recipients: [key], since: UnixTime(seconds: 5), limit: 7)
@@ -85,7 +85,7 @@ struct RelayMessageTests {
     #expect(ClientMessage.close(SubscriptionID("s")).text == "[\"CLOSE\",\"s\"]")
   }
 
-  @Test("Addresses of relays are read in one canonical form, and others are refused")
+  @Test("Nostr relay addresses are read in one canonical form, and others are refused")
   func addresses() throws {
     let address = try RelayAddress("WSS://Relay.Example.org:443/")
     #expect(try RelayAddress("wss://relay.example.org") == address)
@@ -106,7 +106,7 @@ struct RelayMessageTests {
   }
 }
 
-@Suite("Connections to relays")
+@Suite("Connections to Nostr relays")
 struct RelaySessionTests {
   private static let one = RelayLink(NostrWorld.one)
   private static let two = RelayLink(NostrWorld.two)
@@ -124,7 +124,7 @@ struct RelaySessionTests {
     if case .waiting = state { true } else { false }
   }
 
-  @Test("A relay that sends malformed, long or too many messages is closed and waits, and the other relay goes on")
+  @Test("A Nostr relay that sends malformed, long or too many messages is closed for a while, and others stay open")
   func faults() throws {
     let notice = Array("[\"NOTICE\",\"x\"]".utf8)
     let cases: [(RelayFault, [[UInt8]])] = [
@@ -146,7 +146,7 @@ struct RelaySessionTests {
     }
   }
 
-  @Test("More than 100 events a second are a flood, and stored events are not")
+  @Test("More than 100 Nostr events a second count as a flood, and requested stored events do not")
   func flood() throws {
     var world = NostrWorld(relays: [NostrWorld.one])
     var forge = try Forge()
@@ -166,17 +166,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.map(\.fault) == [.flood])
   }
 
-  @Test("A relay that sends more than 50 pings or empty messages in a second is closed and waits")
-  func pings() throws {
-    var world = try Self.world()
-    for _ in 0..<(NostrLimits.otherMessagesPerSecond / 2) { world.handle(0, .ponged(Self.one)) }
-    #expect(world.state(0, Self.one) == .live)
-    for _ in 0..<NostrLimits.otherMessagesPerSecond { world.handle(0, .ponged(Self.one)) }
-    #expect(world.logs[0].closes.map(\.fault) == [.flood])
-    #expect(Self.isWaiting(world.state(0, Self.one)) && world.state(0, Self.two) == .live)
-  }
-
-  @Test("An event over 64 KiB is dropped, and its relay stays connected")
+  @Test("A Nostr event over 64 KiB is dropped, and its relay stays connected")
   func longEvents() throws {
     var world = try Self.world()
     let long = String(repeating: "a", count: NostrLimits.eventBytes)
@@ -185,7 +175,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.isEmpty)
   }
 
-  @Test("20 events with wrong signatures close their relay")
+  @Test("20 Nostr events with wrong signatures make the engine close their relay")
   func wrongSignatures() throws {
     var world = try Self.world()
     var forge = try Forge()
@@ -201,7 +191,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.map(\.fault) == [.mistakes])
   }
 
-  @Test("A relay that answers no subscription within 60 s, or no ping, is closed")
+  @Test("A Nostr relay that answers no subscription within 60 s, or no ping, is closed")
   func stalls() throws {
     var world = NostrWorld()
     try world.add(7, contacts: [3])
@@ -222,7 +212,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.map(\.fault) == [.stalled, .stalled, .stalled])
   }
 
-  @Test("A relay that accepts no event within 2 min is closed, and the message goes elsewhere")
+  @Test("A Nostr relay that accepts no event within 2 min is closed, and the message is sent to another relay")
   func noVerdict() throws {
     var world = try Self.world()
     world.relays[NostrWorld.one]?.isSilent = true
@@ -232,7 +222,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.map(\.fault) == [.stalled])
   }
 
-  @Test("Attempts to connect follow at pauses that double up to 10 min, and each relay has its own")
+  @Test("Attempts to connect to a Nostr relay are made at pauses that double up to 10 min, separately for each relay")
   func backoff() throws {
     var world = NostrWorld()
     try world.add(7, contacts: [3])
@@ -252,7 +242,7 @@ struct RelaySessionTests {
     #expect(world.nodes[0].relays.first?.reason == "refused")
   }
 
-  @Test("A connection that takes longer than 90 s is given up")
+  @Test("A Nostr relay connection that takes longer than 90 s to establish is given up")
   func connectTime() throws {
     var world = NostrWorld(relays: [])
     try world.add(7, contacts: [3]) { $0.relays = [NostrWorld.one] }
@@ -267,7 +257,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].sent.isEmpty)
   }
 
-  @Test("A subscription is renewed each 30 min, and after the relay has closed it")
+  @Test("A Nostr subscription is renewed every 30 min, and after the relay has closed it")
   func renewal() throws {
     var world = try Self.world()
     let first = try #require(world.subscription(0, Self.one))
@@ -284,7 +274,7 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.isEmpty)
   }
 
-  @Test("A challenge is answered once for each connection, with the relay's address, and only if that is configured")
+  @Test("A Nostr relay's challenge is answered once per connection, with its address, only if this is configured")
   func challenges() throws {
     for answers in [false, true] {
       var world = NostrWorld()
@@ -302,7 +292,7 @@ struct RelaySessionTests {
     }
   }
 
-  @Test("Every refusal and every fault has a counter of its own")
+  @Test("Every kind of refusal and fault of a Nostr relay has its own counter")
   func counters() throws {
     let world = try Self.world()
     let names = world.nodes[0].tallies.map(\.name)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Crowds and invented addresses")
+@Suite("Crowds and random addresses in the broadcast channel")
 struct CrowdTests {
-  @Test("Twenty unknown peers are accepted in a second, and more are counted")
+  @Test("Twenty unknown peers are accepted in a second, and further ones are counted")
   func newPeers() {
     var stand = FeedStand()
     var heard = 0
@@ -21,7 +21,7 @@ struct CrowdTests {
     #expect(heard == 40)
   }
 
-  @Test("256 peers are remembered; a new one is refused and known ones are served")
+  @Test("256 peers are remembered; a new one is refused, and messages of known ones are accepted")
   func full() {
     var stand = FeedStand()
     func say(_ digit: Int, as address: Int) -> Bool { stand.hear(digit, "x", from: UInt64(address)) }
@@ -46,7 +46,7 @@ struct CrowdTests {
     #expect(later && !another)
   }
 
-  @Test("200 peers have each message delivered beside 1,000 new addresses a second")
+  @Test("Each message of 200 peers is delivered although 1,000 new addresses a second appear")
   func spoofer() {
     var stand = FeedStand()
     let people = 0..<200
@@ -73,7 +73,7 @@ struct CrowdTests {
     #expect(stand.engine.counters[.noRoom] > 100_000)
   }
 
-  @Test("Any address is accepted, and RSSI is clamped to a byte")
+  @Test("Any Bluetooth address is accepted, and RSSI is clamped to a signed byte")
   func extremes() {
     var stand = FeedStand(followsAddresses: true)
     for (number, rssi) in [Int.min, Int.max, 0, -200].enumerated() {

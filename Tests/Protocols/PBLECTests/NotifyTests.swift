@@ -4,7 +4,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Notifications: one a day sent, two a day received")
+@Suite("Beacons: one a day sent, two a day reported")
 struct NotifyTests {
   private let beacons = (1...9).map { NotifyBeacon(major: UInt16($0), minor: 7) }
   private let unset = CalendarTime(milliseconds: 5_000_000, day: CalendarDay(0))
@@ -31,7 +31,7 @@ struct NotifyTests {
     } catch { return error }
   }
 
-  @Test("Two beacons a day are reported, repetitions do not count, and the third is dropped")
+  @Test("Two beacons a day are reported, repetitions do not count, and a third is dropped")
   func cap() {
     var stand = FeedStand()
     let all = told(&stand, 0, 0, 1, 1, 0, 2)
@@ -40,7 +40,7 @@ struct NotifyTests {
     #expect(stand.engine.notificationsLeft(at: stand.now, time: stand.time) == 0)
   }
 
-  @Test("A beacon is identified by major and minor together")
+  @Test("A beacon is identified by its major and minor numbers together")
   func pairs() {
     var stand = FeedStand()
     stand.actions += stand.engine.setNotifyLimit(9)
@@ -52,7 +52,7 @@ struct NotifyTests {
     }
   }
 
-  @Test("Notifications are reported up to the day's limit, also with a limit of 0")
+  @Test("Beacons are reported up to the day's limit, which may be 0")
   func limits() {
     for limit in [0, 1, 5] {
       var stand = FeedStand()
@@ -73,7 +73,7 @@ struct NotifyTests {
     #expect(stand.engine.notifyLimit == 0)
   }
 
-  @Test("The next calendar day refills both budgets")
+  @Test("The next calendar day refills the budgets for sending and for reporting beacons")
   func nextDay() {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -87,7 +87,7 @@ struct NotifyTests {
     #expect(third == nil && after == [true, true, false])
   }
 
-  @Test("A restart refills neither budget and preserves the limit")
+  @Test("A restart refills neither beacon budget, and preserves the limit")
   func restart() throws {
     var stand = FeedStand()
     stand.actions += stand.engine.setNotifyLimit(3)
@@ -100,7 +100,7 @@ struct NotifyTests {
     #expect(heard == [false, false, true, false])
   }
 
-  @Test("A clock set back refills neither budget, before or after a restart")
+  @Test("A clock that is set back refills neither beacon budget, before or after a restart")
   func clockBack() throws {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -118,7 +118,7 @@ struct NotifyTests {
     #expect(sent != nil && heard == [false])
   }
 
-  @Test("A clock set back on the next day refills neither budget for 24 h")
+  @Test("A clock that is set back on the next day refills neither beacon budget for 24 h")
   func clockBackNextDay() {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -131,7 +131,7 @@ struct NotifyTests {
     #expect(today == [true, true] && afterwards == [false])
   }
 
-  @Test("A date in the far future no longer counts after 24 h of running time")
+  @Test("A date in the far future no longer blocks the beacon budgets after 24 h of running time")
   func clockWasAhead() {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -144,7 +144,7 @@ struct NotifyTests {
     #expect(before == [false] && after == [true, true, false])
   }
 
-  @Test("The 24 h for a date in the far future are the running times of several runs together")
+  @Test("The 24 h after a date in the far future are counted over the running times of several runs")
   func clockWasAheadOverRuns() throws {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -162,7 +162,7 @@ struct NotifyTests {
     #expect(after == [true, true, false])
   }
 
-  @Test("Before 2026 nothing is sent and only one notification is reported, also after a restart")
+  @Test("With a clock before 2026 no beacon is sent, and one is reported, even across a restart")
   func unsetClock() throws {
     var stand = FeedStand()
     stand.time = unset
@@ -181,7 +181,7 @@ struct NotifyTests {
     #expect(today == [true, false, false] && now == nil)
   }
 
-  @Test("A notification before the clock was set counts for the day to which it is set")
+  @Test("A beacon reported before the clock was set counts for the day to which the clock is set")
   func unsetClockThenSet() throws {
     var stand = FeedStand()
     stand.time = unset
@@ -204,7 +204,7 @@ struct NotifyTests {
     #expect(tomorrow == [true, true, false])
   }
 
-  @Test("Without a clock the day's limit still applies")
+  @Test("Without a clock the limit of beacons a day still applies")
   func unsetClockWithinLimit() throws {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -225,7 +225,7 @@ struct NotifyTests {
     #expect(later == [false, true, false])
   }
 
-  @Test("With a limit of 0 no notification is reported before 2026")
+  @Test("With a limit of 0 no beacon is reported before 2026")
   func unsetClockNone() {
     var stand = FeedStand()
     stand.time = unset
@@ -235,7 +235,7 @@ struct NotifyTests {
     #expect(heard == [false])
   }
 
-  @Test("A notification's budget is spent before advertising, and returned if there is no slot")
+  @Test("The budget for a beacon is spent before it is advertised, and returned if there is no slot")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.notify()
@@ -275,7 +275,7 @@ struct NotifyTests {
     #expect(spentNow == .notifySpent(until: CalendarDay(20_522)))
   }
 
-  @Test("Each beacon has new random numbers")
+  @Test("Each beacon has new random major and minor numbers")
   func numbers() throws {
     var pairs: Set<UInt32> = []
     for seed in 0..<50 {
@@ -286,7 +286,7 @@ struct NotifyTests {
     #expect(pairs.count == 50)
   }
 
-  @Test("If the stored notification budgets are unreadable, those of the day count as used up")
+  @Test("If the stored beacon budgets are unreadable, the budgets of the day count as used up")
   func unreadable() throws {
     var stand = FeedStand(ledger: .spent(on: FeedStand().time, limit: 5))
     let refused = stand.refusedNotify()
@@ -308,7 +308,7 @@ struct NotifyTests {
       try NotifyLedger(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0])
   }
 
-  @Test("Unreadable budgets under an unset clock count as used up on the day to which the clock is set")
+  @Test("Unreadable beacon budgets count as used up on the day to which an unset clock is set")
   func unreadableWithoutClock() {
     var stand = FeedStand(ledger: .spent(on: unset, limit: 5))
     let today = told(&stand, 0)
@@ -320,7 +320,7 @@ struct NotifyTests {
   }
 
   @Test(
-    "A calendar day is shown as its date",
+    "A calendar day number is shown as its date",
     arguments: [
       (0, "1970-01-01"), (59, "1970-03-01"), (789, "1972-02-29"), (11_016, "2000-02-29"), (20_521, "2026-03-09"),
       (20_453, "2025-12-31"), (20_454, "2026-01-01"), (-5, "1970-01-01"), (47_540, "2100-02-28"),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Packets: flags and one name in 31 bytes")
+@Suite("Broadcast packets: flags and one name in 31 bytes")
 struct PacketTests {
   private func report(_ structures: [UInt8]...) -> Report { Report(reading: structures.flatMap { $0 }) }
 
@@ -13,7 +13,7 @@ struct PacketTests {
 
   private let name = FeedStand.name("~3hi")
 
-  @Test("A text of 24 bytes is accepted; 25 are refused with their number")
+  @Test("A broadcast text of 24 bytes is accepted; one of 25 bytes is refused with its length")
   func length() throws {
     let longest = String(repeating: "a", count: 22) + "é"
     let packet = MessagePacket(digit: 4, text: try MessageText(longest))
@@ -24,49 +24,52 @@ struct PacketTests {
     #expect(BroadcastError.empty.sentence.contains("0."))
   }
 
-  @Test("Six emoji of 4 bytes fit, one of 25 bytes does not")
+  @Test("A broadcast text of six emoji of 4 bytes fits, and one emoji of 25 bytes does not")
   func emoji() throws {
     #expect(try MessageText("😆😆😆😆😆😆").count == 24)
     #expect(throws: BroadcastError.tooLong(bytes: 25)) { try MessageText("👨‍👩‍👧‍👦") }
   }
 
   @Test(
-    "NUL and control characters are refused when sending and receiving",
+    "NUL and control characters in a broadcast text are refused when sending and receiving",
     arguments: ["a\u{0}b", "\u{1B}[2J", "a\n", "\u{7F}", "\u{80}", "a\u{9F}"])
   func controls(text: String) {
     #expect(throws: BroadcastError.controlCharacters(bytes: text.utf8.count)) { try MessageText(text) }
     #expect(report(FeedStand.name("~1\(text)")) == .refused(.controlCharacter))
   }
 
-  @Test("All other characters are accepted", arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
+  @Test(
+    "All characters except control characters are accepted in a broadcast text",
+    arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
   func text(text: String) throws {
     #expect(try report(FeedStand.name("~1\(text)")) == message(1, text))
   }
 
-  @Test("A text may begin with a digit or with the mark")
+  @Test("A broadcast text may begin with a digit or with `~`")
   func noEscaping() throws {
     #expect(try report(FeedStand.name("~5~5~")) == message(5, "~5~"))
     #expect(try report(FeedStand.name("~6123")) == message(6, "123"))
   }
 
   @Test(
-    "A name needs an ASCII digit after the mark", arguments: ["~", "~x", "~\u{FF11}x", "~:", "~/", "~ 1"])
+    "A broadcast name must have an ASCII digit after `~`", arguments: ["~", "~x", "~\u{FF11}x", "~:", "~/", "~ 1"])
   func digits(text: String) {
     #expect(report(FeedStand.name(text)) == .refused(.noDigit))
   }
 
-  @Test("Names without the mark are ignored and not counted", arguments: ["hello", "1~2", " ~1a", "x"])
+  @Test(
+    "Device names that do not begin with `~` are ignored and not counted", arguments: ["hello", "1~2", " ~1a", "x"])
   func others(text: String) {
     #expect(report(FeedStand.name(text)) == .nothing)
   }
 
-  @Test("Both forms of a stop are recognised")
+  @Test("Both forms of a stop name are recognised")
   func stops() {
     #expect(report(FeedStand.name("~7")) == .stop(digit: 7))
     #expect(report(FeedStand.name("")) == .stop(digit: nil))
   }
 
-  @Test("Flags may be any or absent, and structures in any order")
+  @Test("Flags of a broadcast packet may have any value or be absent, and structures may be in any order")
   func order() throws {
     for flags: [UInt8] in [[], [2, 1, 0x1A], [2, 1, 6], [2, 1, 0]] {
       #expect(try report(flags, name) == message(3, "hi"))
@@ -74,7 +77,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A complete name has precedence over a shortened one, and the first of each applies")
+  @Test("A complete name has precedence over a shortened one, and the first name of each kind applies")
   func twoNames() throws {
     let short: [UInt8] = [4, 8] + Array("~1s".utf8)
     #expect(try report(short, name) == message(3, "hi"))
@@ -84,7 +87,7 @@ struct PacketTests {
     #expect(report(FeedStand.name("other"), short) == .nothing)
   }
 
-  @Test("A shortened name loses only its truncated last character")
+  @Test("A shortened name loses only its last character if that is truncated")
   func shortened() throws {
     func short(_ bytes: [UInt8]) -> Report { report([UInt8(1 + bytes.count), 8] + bytes) }
     let text = Array("~1aé😆".utf8)
@@ -96,7 +99,7 @@ struct PacketTests {
     #expect(report([6, 9] + Array("~1a".utf8) + [0xF0, 0x9F]) == .refused(.badText))
   }
 
-  @Test("A structure beyond the end of its data is malformed")
+  @Test("An AD structure that extends beyond the packet is malformed")
   func overrun() {
     #expect(report(name, [5]) == .refused(.malformedReport))
     #expect(report(name, [2, 1]) == .refused(.malformedReport))
@@ -105,14 +108,14 @@ struct PacketTests {
     #expect(Report(reading: long) == .refused(.malformedReport))
   }
 
-  @Test("Data end at a length of 0, and empty data are ignored")
+  @Test("A packet's data ends at a structure of length 0, and an empty packet is ignored")
   func padding() throws {
     #expect(try report(name, [0, 0xFF, 0xFF]) == message(3, "hi"))
     #expect(report([0], name) == .nothing)
     #expect(report() == .nothing)
   }
 
-  @Test("A text above the limit of an advertisement is refused")
+  @Test("A received broadcast text longer than an advertisement allows is refused")
   func tooLong() throws {
     let most = String(repeating: "z", count: 27)
     #expect(report(FeedStand.name("~1" + most + "z")) == .refused(.badText))
@@ -123,7 +126,7 @@ struct PacketTests {
     #expect(packet.text.string == most)
   }
 
-  @Test("Texts are equal if and only if their bytes are")
+  @Test("Two broadcast texts are equal if and only if their bytes are equal")
   func equality() {
     let texts = ["", "a", "a\u{0}", "aa"].map { MessageText(unchecked: Array($0.utf8)[...]) }
     for (index, one) in texts.enumerated() {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Received messages: new, duplicate, late or too soon")
+@Suite("Received broadcast messages: new, duplicate, late or too soon")
 struct ReceiverTests {
-  @Test("An equal text from two peers is two messages")
+  @Test("An equal broadcast text from two peers is two messages")
   func twoPeers() {
     var stand = FeedStand()
     let first = stand.hear(0, "hi", from: 1)
@@ -15,7 +15,7 @@ struct ReceiverTests {
     #expect(Set(aliases).count == 2)
   }
 
-  @Test("The last message repeated is a duplicate; its text with another digit is new")
+  @Test("A repetition of a peer's last message is a duplicate, and its text with another digit is a new message")
   func duplicates() {
     var stand = FeedStand()
     stand.hear(0, "hi")
@@ -26,7 +26,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.duplicate] == 1)
   }
 
-  @Test("Each of the last five messages counts as late when repeated, and the sixth as new")
+  @Test("A repetition of one of the last five messages is late, and of the sixth last is new")
   func window() {
     var stand = FeedStand()
     for digit in 0..<6 {
@@ -42,7 +42,7 @@ struct ReceiverTests {
     #expect(forgotten)
   }
 
-  @Test("The eleventh message with one text uses the first digit again and is new")
+  @Test("The eleventh message with one text has the first digit again, and is new")
   func eleventh() {
     var stand = FeedStand()
     var heard = 0
@@ -53,7 +53,7 @@ struct ReceiverTests {
     #expect(heard == 30)
   }
 
-  @Test("An equal digit with another text is new")
+  @Test("A message with the same digit and another text is new")
   func sameDigit() {
     var stand = FeedStand()
     stand.hear(2, "ok")
@@ -62,7 +62,7 @@ struct ReceiverTests {
     #expect(other)
   }
 
-  @Test("A message within 4 s of the previous first report is dropped, and new afterwards")
+  @Test("A message within 4 s of the previous one's first report is dropped, and reported as new afterwards")
   func tooFast() {
     var stand = FeedStand()
     stand.hear(0, "one")
@@ -74,7 +74,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.tooFast] == 1)
   }
 
-  @Test("A peer that changes its text every 100 ms has one message accepted in 4 s")
+  @Test("Of a peer that changes its text every 100 ms one message is accepted in 4 s")
   func restless() {
     var stand = FeedStand()
     var heard = 0
@@ -85,7 +85,7 @@ struct ReceiverTests {
     #expect(heard == 30)
   }
 
-  @Test("A duplicate, late copy, stop or empty name of a peer restarts its 60 s")
+  @Test("A duplicate, late copy, stop or empty name restarts the 60 s after which its peer is forgotten")
   func activity() {
     let signs: [[UInt8]] = [
       FeedStand.name("~1two"), FeedStand.name("~0one"), FeedStand.name("~1"), FeedStand.name(""),
@@ -108,7 +108,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("A peer that was not received for 60 s is new, with or without a timer event")
+  @Test("A peer that was not received for 60 s is new when it returns, with or without a timer event")
   func pruned() {
     for hasTimer in [true, false] {
       var stand = FeedStand()
@@ -122,7 +122,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("A packet without a message creates no peer")
+  @Test("A packet without a broadcast message creates no peer")
   func noPeers() {
     var stand = FeedStand()
     for data in [
@@ -134,7 +134,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters.stops == 1)
   }
 
-  @Test("A peer with a new address is new, and its current message is reported again")
+  @Test("A peer with a new address is a new peer, and its current message is reported again")
   func addressChange() {
     var stand = FeedStand()
     stand.hear(4, "hi", from: 1)
@@ -143,7 +143,7 @@ struct ReceiverTests {
     #expect(again)
   }
 
-  @Test("If addresses are followed, messages with equal digit and text within 4 s and 6 dB are one message")
+  @Test("If address changes are followed, equal messages within 4 s and 6 dB are one message")
   func followed() {
     func again(
       after seconds: Double, digit: Int = 4, text: String = "hi", first: Int? = -60, rssi: Int? = -54
@@ -177,7 +177,7 @@ struct ReceiverTests {
   }
 
   @Test(
-    "A peer has one alias per engine, also after it was forgotten",
+    "A peer has the same alias throughout a run, even after it was forgotten",
     arguments: [false, true])
   func aliases(isForgotten: Bool) {
     func alias(_ stand: inout FeedStand) -> Int? {
@@ -193,7 +193,7 @@ struct ReceiverTests {
     #expect(first != nil && first == second && first != elsewhere)
   }
 
-  @Test("No two remembered peers share an alias")
+  @Test("No two remembered peers have the same alias")
   func distinctAliases() {
     var stand = FeedStand()
     for round in 0..<40 {
@@ -207,7 +207,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("The channel stores 1,000 messages and lists those after a number, oldest first")
+  @Test("The broadcast channel stores 1,000 messages, and lists those after a given number, oldest first")
   func feed() {
     var stand = FeedStand()
     for number in 1...2500 {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Sending: 4 s of message, 2 s of gap")
+@Suite("Sending broadcast messages: 4 s of message, 2 s of gap")
 struct SenderTests {
-  @Test("Messages begin at least 6 s apart, and each digit is the last plus one")
+  @Test("Broadcast messages begin at least 6 s apart, and each digit is the previous one plus one")
   func pace() throws {
     var stand = FeedStand()
     var said: [(packet: MessagePacket, at: Instant)] = []
@@ -21,7 +21,7 @@ struct SenderTests {
     #expect(said.map(\.packet.text.string) == (0..<4).flatMap { round in (0..<3).map { "\(round) \($0)" } })
   }
 
-  @Test("After a stop no deadline is set, although a peer was received and a message was queued")
+  @Test("After the engine is stopped it has no deadline, even if a peer and a queued message existed")
   func stopped() throws {
     var stand = FeedStand()
     try stand.send("x")
@@ -36,7 +36,7 @@ struct SenderTests {
     #expect(stand.engine.deadline == nil)
   }
 
-  @Test("A repeated text gets the next digit")
+  @Test("A broadcast text that is sent again has the next digit")
   func equalTexts() throws {
     var stand = FeedStand()
     for _ in 0..<3 { try stand.send("again") }
@@ -44,7 +44,7 @@ struct SenderTests {
     #expect(Set(digits).count == 3)
   }
 
-  @Test("The first digit is random")
+  @Test("The first digit of a broadcast sender is random")
   func firstDigit() throws {
     var digits: Set<UInt8> = []
     for seed in 0..<200 {
@@ -55,7 +55,7 @@ struct SenderTests {
     #expect(digits == Set(0...9))
   }
 
-  @Test("Four messages are queued, and the fifth is refused with the seconds to wait")
+  @Test("Four broadcast messages are queued, and a fifth is refused with the seconds to wait")
   func queue() throws {
     var stand = FeedStand()
     for number in 0..<4 { try stand.send("\(number)") }
@@ -80,7 +80,7 @@ struct SenderTests {
     #expect(refusal == .queueFull(seconds: seconds), "line \(line)")
   }
 
-  @Test("During the gap nothing is transmitted, and no stop is sent")
+  @Test("In the gap between messages nothing is advertised, and no stop is sent")
   func silence() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -102,7 +102,7 @@ struct SenderTests {
     #expect(second?.packet.text.string == "two")
   }
 
-  @Test("A message that the radio does not begin within 35 s is dropped, and the next message gets its digit")
+  @Test("A broadcast message that the radio does not begin within 35 s is dropped, and the next gets its digit")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -129,7 +129,7 @@ struct SenderTests {
     #expect(stand.engine.counters.notSent == 2)
   }
 
-  @Test("A message that was cut short is reported as such and uses up its digit")
+  @Test("A broadcast message that was cut short is reported as such and uses up its digit")
   func cutShort() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -145,7 +145,7 @@ struct SenderTests {
     #expect(next.packet.digit == (packet.digit + 1) % 10)
   }
 
-  @Test("A message can be cancelled while queued, requested or sent; an unknown number is refused")
+  @Test("A broadcast message can be cancelled while queued, requested or sent, and an unknown number is refused")
   func cancel() throws {
     var stand = FeedStand()
     let (first, second) = (try stand.send("one"), try stand.send("two"))
@@ -178,7 +178,7 @@ struct SenderTests {
     #expect(unknown == .unknownMessage)
   }
 
-  @Test("The address stays for 60 s after the last message")
+  @Test("A broadcast sender's address stays for 60 s after its last message")
   func conversation() throws {
     var stand = FeedStand()
     #expect(stand.engine.deadline == nil)
@@ -197,7 +197,7 @@ struct SenderTests {
     #expect(stand.engine.deadline == nil)
   }
 
-  @Test("Stopping drops all queued messages and ends advertising")
+  @Test("Stopping the broadcast engine drops all queued messages and ends advertising")
   func stop() throws {
     var stand = FeedStand()
     let numbers = [try stand.send("one"), try stand.send("two")]

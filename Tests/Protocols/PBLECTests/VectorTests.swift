@@ -4,17 +4,17 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("PBLEC's vectors")
+@Suite("PBLEC vectors")
 struct VectorTests {
   let vectors = Vectors.shared
 
-  @Test("The tests know every section of the vector file")
+  @Test("The tests cover every section of the PBLEC vector file")
   func sections() throws {
     let names = try Vectors.sectionNames()
     #expect(names == Set(Vectors.CodingKeys.allCases.map(\.rawValue)))
   }
 
-  @Test("The limits equal those of the file")
+  @Test("The limits of the broadcast engine equal those of the vector file")
   func constants() {
     let constants = vectors.constants
     #expect(Array(constants.prefix.utf8) == [MessagePacket.mark])
@@ -29,7 +29,7 @@ struct VectorTests {
     #expect(Hex.encode(NotifyBeacon.prefix.suffix(16)) == uuid)
   }
 
-  @Test("Packets are encoded and decoded as recorded", arguments: Vectors.shared.packets)
+  @Test("Recorded broadcast packets are encoded and decoded", arguments: Vectors.shared.packets)
   func packet(row: Vectors.PacketRow) throws {
     let packet = MessagePacket(digit: row.digit, text: try MessageText(row.text))
     #expect(packet.bytes == row.adv.bytes)
@@ -39,7 +39,7 @@ struct VectorTests {
     #expect(row.parsed.kind == "text" && row.parsed.digit == row.digit && row.parsed.text == row.text)
   }
 
-  @Test("A text is cut between two code points, not within one", arguments: Vectors.shared.clip)
+  @Test("A broadcast text is cut between two code points, not within one", arguments: Vectors.shared.clip)
   func clip(row: Vectors.ClipRow) {
     let clipped = MessageText.clipped(row.input)
     #expect(Array(clipped.utf8) == Array(row.clipped.utf8))
@@ -48,7 +48,9 @@ struct VectorTests {
     #expect(throws: BroadcastError.tooLong(bytes: row.input.utf8.count)) { try MessageText(row.input) }
   }
 
-  @Test("Malformed packets are read as recorded or refused", arguments: Vectors.shared.malformed.keys.sorted())
+  @Test(
+    "Recorded malformed broadcast packets are read or refused as the vectors state",
+    arguments: Vectors.shared.malformed.keys.sorted())
   func malformed(name: String) throws {
     let row = try #require(vectors.malformed[name])
     switch Report(reading: row.adv.bytes) {
@@ -60,7 +62,7 @@ struct VectorTests {
     }
   }
 
-  @Test("The receiver gives the verdicts of the sequence")
+  @Test("The receiver classifies the recorded sequence of messages as the vectors state")
   func sequence() throws {
     #expect(vectors.receiverSequence.columns == ["t", "address", "digit", "text", "verdict"])
     var stand = FeedStand()
@@ -84,7 +86,7 @@ struct VectorTests {
     return names.first { after[$0.key] > before[$0.key] }?.value ?? "nothing"
   }
 
-  @Test("Beacons are encoded and decoded as recorded", arguments: Vectors.shared.ibeacon.keys.sorted())
+  @Test("Recorded beacons are encoded and decoded", arguments: Vectors.shared.ibeacon.keys.sorted())
   func beacon(name: String) throws {
     let row = try #require(vectors.ibeacon[name])
     let beacon = NotifyBeacon(major: row.major, minor: row.minor, power: row.power)
@@ -93,7 +95,7 @@ struct VectorTests {
     #expect(Report(reading: row.adv.bytes) == .beacon(beacon))
   }
 
-  @Test("The kernel's command contains the advertised packet unchanged")
+  @Test("The kernel's advertising command contains the broadcast packet unchanged")
   func management() {
     // Instance, flags, duration, timeout and the two lengths are 11 bytes.
     let params = vectors.mgmtAddAdvertising.params.bytes

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("BLE advertisements and the RFCOMM handshake")
+@Suite("Presence advertisements and the RFCOMM handshake")
 struct AdvertisementTests {
   static let payloads = Vectors.shared.advdata.payloads
   static let address = DeviceAddress(0x001A_7DDA_7113)
@@ -12,7 +12,7 @@ struct AdvertisementTests {
   private func payload(_ name: String) throws -> [UInt8] { try #require(Self.payloads[name]).hex.bytes }
 
   @Test(
-    "Every form of advertisement in the vectors is read, including those too long for one packet",
+    "Every recorded form of presence advertisement is read, including those too long for one packet",
     arguments: payloads.keys.sorted())
   func read(name: String) throws {
     let row = try #require(Self.payloads[name])
@@ -24,7 +24,7 @@ struct AdvertisementTests {
     #expect(Vectors.shared.advdata.mac == "00:1A:7D:DA:71:13")
   }
 
-  @Test("The form in use and the literal form of the document are written byte by byte")
+  @Test("The advertisement form in use, and the literal form of the document, are written as recorded")
   func written() throws {
     let recommended = try payload("recommended_linux")
     #expect(Advertisement.bytes(generation: 0, address: Self.address) == recommended)
@@ -40,14 +40,14 @@ struct AdvertisementTests {
     }
   }
 
-  @Test("A generation in the literal form, which old phones may send, is read")
+  @Test("A generation in the literal form, as old phones may send it, is read")
   func literalGeneration() throws {
     var bytes = try payload("seed_literal_abnf_LE_uuid")
     bytes[23] = 5
     #expect(Advertisement(reading: bytes) == .beacons(generation: 5, Self.address))
   }
 
-  @Test("An advertisement with a request number in its UUID and without an address is an address request")
+  @Test("A presence advertisement with a request number in its UUID and no address is an address request")
   func addressRequest() throws {
     var bytes = try payload("recommended_linux")
     for index in 2..<8 { bytes[index] = UInt8(index) }
@@ -55,7 +55,7 @@ struct AdvertisementTests {
     #expect(Advertisement(reading: bytes) == .addressRequest)
   }
 
-  @Test("An advertisement of another service, or without the service's UUID, is not read")
+  @Test("A presence advertisement of another service, or without the service's UUID, is not read")
   func foreign() throws {
     let good = try payload("recommended_linux")
     var other = good
@@ -70,7 +70,7 @@ struct AdvertisementTests {
     #expect(Advertisement(reading: [UInt8](repeating: 0, count: 256)) == nil)
   }
 
-  @Test("An advertisement cut anywhere is not read, and none of the cuts traps")
+  @Test("An advertisement truncated at any byte is not read, and causes no crash")
   func cut() {
     for row in Self.payloads.values {
       for count in 0..<row.len where row.hex.bytes.count > count {
@@ -80,7 +80,7 @@ struct AdvertisementTests {
     }
   }
 
-  @Test("The handshake has the octets of the vectors, in both roles and with both meanings", arguments: [true, false])
+  @Test("The link handshake has the recorded bytes, in both roles and with both meanings", arguments: [true, false])
   func handshake(hasBeacons: Bool) {
     let vectors = Vectors.shared.rfcomm
     var client = RFCOMMHandshake(role: .client(hasBeacons: hasBeacons))
@@ -101,7 +101,7 @@ struct AdvertisementTests {
     #expect(server.handle(.received([1]), at: .zero) == [] && client.handle(.timer, at: .zero) == [])
   }
 
-  @Test("The service record has the name and the UUIDs of the vectors")
+  @Test("The RFCOMM service record has the recorded name and UUIDs")
   func record() {
     let vectors = Vectors.shared.rfcomm
     #expect(vectors.recordName == RFCOMMRecord.name)
@@ -109,7 +109,7 @@ struct AdvertisementTests {
   }
 
   @Test(
-    "An old phone is recognised by its first character, and every other wrong octet closes the link",
+    "An old phone is recognised by the first byte it sends, and any other wrong byte closes the link",
     arguments: UInt8.min...UInt8.max)
   func refusals(octet: UInt8) {
     for role in [RFCOMMHandshake.Role.server, .client(hasBeacons: true)] {
@@ -128,7 +128,7 @@ struct AdvertisementTests {
     #expect(Vectors.shared.rfcomm.oldPhone.bytes.first == UInt8(ascii: "t"))
   }
 
-  @Test("A link on which nothing arrives is closed after 10 s and not before")
+  @Test("A link on which nothing arrives is closed after exactly 10 s")
   func timeout() {
     var side = RFCOMMHandshake(role: .server)
     #expect(side.deadline == nil)

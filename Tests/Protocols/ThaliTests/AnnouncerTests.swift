@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Making announcements")
+@Suite("Making presence announcements")
 struct AnnouncerTests {
   let people: People
   let now = People.now
@@ -21,7 +21,9 @@ struct AnnouncerTests {
       randomFrom: &random)
   }
 
-  @Test("300 announcements made at one moment have 300 ephemeral keys and 300 expirations", arguments: Dialect.allCases)
+  @Test(
+    "300 presence announcements made at one moment have 300 ephemeral keys and 300 expirations",
+    arguments: Dialect.allCases)
   func nothingTwice(dialect: Dialect) throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 1)
@@ -37,7 +39,9 @@ struct AnnouncerTests {
     #expect(keys.count == 300 && expirations.count == 300)
   }
 
-  @Test("An expiration is not used again even if the clock is set back", arguments: Dialect.allCases)
+  @Test(
+    "The expiration of a presence announcement is not used again even if the clock is set back",
+    arguments: Dialect.allCases)
   func clockGoesBack(dialect: Dialect) throws {
     var announcer = Announcer()
     var expirations: Set<WallTime> = []
@@ -50,7 +54,7 @@ struct AnnouncerTests {
     #expect(expirations.count == 20)
   }
 
-  @Test("The order of the recipients differs each time")
+  @Test("The order of recipients in an announcement differs each time")
   func order() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 2)
@@ -68,7 +72,7 @@ struct AnnouncerTests {
     #expect(places == [0, 1, 2])
   }
 
-  @Test("An announcement has 1 to 15 different recipients and lives for 10 s to 23 h")
+  @Test("An announcement has 1 to 15 different recipients, and is valid for 10 s to 23 h")
   func limits() throws {
     let many = try People(receivers: 16)
     var announcer = Announcer()
@@ -94,7 +98,7 @@ struct AnnouncerTests {
     #expect(error([all[0]], .seconds(60), at: WallTime(milliseconds: 1_000)) == .clockNotSet)
   }
 
-  @Test("An announcement with the longest life is accepted by a receiver whose clock is 50 minutes slow")
+  @Test("An announcement of the longest validity is accepted by a receiver whose clock is 50 min slow")
   func slowClock() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 4)
@@ -108,7 +112,7 @@ struct AnnouncerTests {
   }
 
   @Test(
-    "The TLS identity from a beacon leads to its recipient, and both sides have the same key",
+    "The TLS identity made from a beacon leads to its recipient, and both sides have the same key",
     arguments: Dialect.allCases)
   func identities(dialect: Dialect) throws {
     var announcer = Announcer()
@@ -127,7 +131,7 @@ struct AnnouncerTests {
     }
   }
 
-  @Test("An identity that is invented or expired, or whose recipient was removed, is refused")
+  @Test("A TLS identity that is invented, expired, or of a removed recipient is refused")
   func identityRefusals() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 6)
@@ -154,7 +158,7 @@ struct AnnouncerTests {
     #expect(refusal(identity, known, at: now) == .stale)
   }
 
-  @Test("The identities of the last 50 announcements are accepted, and no older ones")
+  @Test("The TLS identities of the last 50 announcements are accepted, and earlier ones are refused")
   func lastFifty() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 7)
@@ -171,7 +175,7 @@ struct AnnouncerTests {
 
   /// Demonstration for strangers: two announcements to the same peers, beside one of another sender at the same time.
   @Test(
-    "Two announcements to the same peers share only constants that an observer could compare",
+    "Two announcements to the same peers have only constant bytes in common",
     arguments: Dialect.allCases)
   func observer(dialect: Dialect) throws {
     let other = try People.known(try People.key(900), try (901...903).map { try People.key($0) })
@@ -208,7 +212,7 @@ struct AnnouncerTests {
     }
   }
 
-  @Test("Printed keys and identifiers show nothing of their content")
+  @Test("The printed form of presence keys and identifiers does not show their content")
   func printed() throws {
     #expect("\(DeviceAddress(0x001A_7DDA_7113))" == "device address")
     #expect("\(Dialect.spec.keyID(of: people.sender.own.publicKey))" == "key identifier")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Thali's vectors: beacons")
+@Suite("Thali vectors: beacons")
 struct BeaconVectorTests {
   /// The beacons of one dialect, with the keys.
   struct Stand {
@@ -36,13 +36,13 @@ struct BeaconVectorTests {
     }
   }
 
-  @Test("The tests know every section and every dialect of the vector file")
+  @Test("The tests cover every section and dialect of the Thali beacon vectors")
   func sections() throws {
     #expect(try Vectors.sectionNames() == Set(Vectors.CodingKeys.allCases.map(\.rawValue)))
     #expect(Set(Vectors.shared.beacons.keys) == Set(Dialect.allCases.map(\.rawValue)))
   }
 
-  @Test("The constants equal those of the file")
+  @Test("The constants of presence beacons equal those of the vector file")
   func constants() {
     let constants = Vectors.shared.constants
     #expect(constants.curve == "secp256k1")
@@ -50,7 +50,7 @@ struct BeaconVectorTests {
     #expect(Hex.encode(Advertisement.service) == constants.bleUUID.filter { $0 != "-" })
   }
 
-  @Test("Keys, key identifiers and expirations are encoded as recorded", arguments: Dialect.allCases)
+  @Test("Recorded presence keys, key identifiers and expirations are encoded as recorded", arguments: Dialect.allCases)
   func encodings(dialect: Dialect) throws {
     let stand = try Stand(dialect)
     #expect(dialect.encode(stand.sender.publicKey) == stand.row.senderPublic.bytes)
@@ -64,7 +64,7 @@ struct BeaconVectorTests {
     }
   }
 
-  @Test("Both sides derive the recorded shared secrets", arguments: Dialect.allCases)
+  @Test("Sender and receiver of a beacon derive the recorded shared secrets", arguments: Dialect.allCases)
   func secrets(dialect: Dialect) throws {
     let stand = try Stand(dialect)
     for receiver in stand.row.receivers {
@@ -79,7 +79,7 @@ struct BeaconVectorTests {
     }
   }
 
-  @Test("The keys of flags and codes are derived as recorded", arguments: Dialect.allCases)
+  @Test("The keys for beacon flags and codes are derived as recorded", arguments: Dialect.allCases)
   func derivations(dialect: Dialect) throws {
     let stand = try Stand(dialect)
     for receiver in stand.row.receivers {
@@ -97,7 +97,7 @@ struct BeaconVectorTests {
     }
   }
 
-  @Test("An announcement equals the recorded one byte by byte", arguments: Dialect.allCases)
+  @Test("An announcement made from recorded inputs equals the recorded announcement", arguments: Dialect.allCases)
   func made(dialect: Dialect) throws {
     let stand = try Stand(dialect)
     let keys = try stand.row.receivers.map { try Secp256k1.PrivateKey(copying: $0.private.bytes) }
@@ -111,7 +111,8 @@ struct BeaconVectorTests {
   }
 
   @Test(
-    "Every recorded receiver recognises the sender, with the recorded identity and TLS key", arguments: Dialect.allCases
+    "Every recorded receiver of beacons recognises the sender, with the recorded identity and TLS key",
+    arguments: Dialect.allCases
   )
   func recognised(dialect: Dialect) throws {
     let stand = try Stand(dialect)
@@ -129,7 +130,7 @@ struct BeaconVectorTests {
     }
   }
 
-  @Test("Every invalid announcement of the file gets its recorded verdict", arguments: Dialect.allCases)
+  @Test("Every recorded invalid announcement gets its recorded verdict", arguments: Dialect.allCases)
   func negative(dialect: Dialect) throws {
     let stand = try Stand(dialect)
     let names = Set(stand.row.negative.compactMap(\.first))

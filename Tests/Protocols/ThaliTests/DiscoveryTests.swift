@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Discovery on the local network")
+@Suite("Discovery of presence peers on the local network")
 struct DiscoveryTests {
   static let other = NetworkAddress.v4(0x0A00_0002)
 
@@ -19,7 +19,7 @@ struct DiscoveryTests {
     SSDPMessage.alive(name, location: Location(address: address, port: 5000).url).bytes(for: .ipv4)
   }
 
-  @Test("A name is a UUID of version 4, and no two are equal")
+  @Test("A name (USN) of a node is a UUID of version 4, and no two are equal")
   func names() {
     var random = SeededRandom(seed: 3)
     let names = (0..<100).map { _ in ServiceName(randomFrom: &random) }
@@ -30,7 +30,7 @@ struct DiscoveryTests {
     }
   }
 
-  @Test("Beacons are announced every 50 s, and every 500 ms while a person uses the machine")
+  @Test("Presence is announced by SSDP every 50 s, and every 500 ms while a person uses the machine")
   func periods() {
     var discovery = discovery()
     let name = name(1)
@@ -45,7 +45,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.foreground(false), at: at(52)) == [])
   }
 
-  @Test("New beacons are announced at once under a new name, and nothing is announced after beacons end")
+  @Test("New beacons are announced at once under a new name, and nothing is announced after they end")
   func changes() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -55,7 +55,7 @@ struct DiscoveryTests {
     #expect(discovery.deadline == nil && discovery.handle(.publish(nil), at: at(3)) == [])
   }
 
-  @Test("A network that comes up gets a search and an announcement, and no second search within 5 minutes")
+  @Test("A network that comes up gets a search and an announcement, and no second search within 5 min")
   func joined() {
     var discovery = discovery()
     #expect(discovery.handle(.joined, at: at(0)) == [.search(nil)])
@@ -64,7 +64,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.joined, at: at(300)) == [.search(name(1)), .announce(name(1))])
   }
 
-  @Test("A peer is found by its announcement or its answer, and removed only by its own byebye")
+  @Test("A presence peer is found by its SSDP announcement or answer, and removed only by its own byebye")
   func found() {
     var discovery = discovery()
     let location = Location(address: Self.other, port: 5000)
@@ -77,7 +77,7 @@ struct DiscoveryTests {
       discovery.handle(.received(byebye, from: Self.other, port: 1900), at: at(0)) == [.left(name(9), Self.other)])
   }
 
-  @Test("This machine's last ten names are ignored, from whatever address they arrive")
+  @Test("This machine's last ten SSDP names are ignored, from whatever address they arrive")
   func ownNames() {
     var discovery = discovery()
     for seed in 1...12 { _ = discovery.handle(.publish(name(UInt64(seed))), at: at(0)) }
@@ -90,7 +90,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.received(alive(name(1)), from: Self.other, port: 1900), at: at(0)) != [])
   }
 
-  @Test("A location at another address is not followed, and is counted by its reason")
+  @Test("An SSDP location at another address than the sender's is not used, and is counted by its reason")
   func foreignLocation() {
     var discovery = discovery()
     for (url, refusal) in [
@@ -106,7 +106,7 @@ struct DiscoveryTests {
     #expect(Set(discovery.counters.tallies.map(\.name)).count == discovery.counters.tallies.count)
   }
 
-  @Test("A search is answered once, within the time that the search allows")
+  @Test("An SSDP search is answered once, within the time that the search allows")
   func searches() {
     var discovery = discovery()
     let search = SSDPMessage.search(nil, maximumWait: 3).bytes(for: .ipv4)
@@ -121,7 +121,7 @@ struct DiscoveryTests {
     #expect(discovery.deadline == at(50))
   }
 
-  @Test("More than 100 datagrams in a second are not read, and at most 32 searchers wait for an answer")
+  @Test("More than 100 SSDP datagrams in a second are not read, and at most 32 searchers wait for an answer")
   func floods() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -134,7 +134,7 @@ struct DiscoveryTests {
     #expect(answers.count == 32)
   }
 
-  @Test("If unicast fails for three addresses and succeeds for none, announcements stop for 5 minutes")
+  @Test("If unicast fails for three addresses and succeeds for none, SSDP announcements pause for 5 min")
   func unicast() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -152,7 +152,7 @@ struct DiscoveryTests {
     #expect(discovery.counters.unicastPauses == 1)
   }
 
-  @Test("Three failures and a success do not stop announcements, and a success ends the pause")
+  @Test("Three unicast failures and a success cause no pause of announcements, and a success ends the pause")
   func unicastWorks() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -165,7 +165,7 @@ struct DiscoveryTests {
     #expect(discovery.pausedUntil(at: at(401)) == nil)
   }
 
-  @Test("A connection of a peer ends the pause, and prevents the next one for 5 minutes")
+  @Test("A connection from a peer ends the pause of announcements, and prevents the next for 5 min")
   func connected() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -183,7 +183,7 @@ struct DiscoveryTests {
     #expect(discovery.pausedUntil(at: at(361)) == at(661))
   }
 
-  @Test("A search is answered although announcements are paused")
+  @Test("An SSDP search is answered even while announcements are paused")
   func answerInPause() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -194,11 +194,11 @@ struct DiscoveryTests {
   }
 }
 
-@Suite("Limits against floods")
+@Suite("Limits of private presence against floods")
 struct AdmissionTests {
   private func at(_ seconds: Double) -> Instant { .zero.advanced(by: .milliseconds(Int64(seconds * 1000))) }
 
-  @Test("More than 50 new announcements in a second stop discovery for 30 s, then for twice as long, up to 10 minutes")
+  @Test("Over 50 new announcements a second pause discovery for 30 s, then twice as long, up to 10 min")
   func gate() {
     var gate = AnnouncementGate()
     var now = 0.0
@@ -217,7 +217,7 @@ struct AdmissionTests {
     #expect(gate.pausedUntil(at: at(now)) == at(now + 30))
   }
 
-  @Test("49 announcements in each second never stop discovery")
+  @Test("49 announcements in each second never pause discovery")
   func belowLimit() {
     var gate = AnnouncementGate()
     for second in 0..<120 {
@@ -226,7 +226,7 @@ struct AdmissionTests {
     #expect(gate.pauses == 0)
   }
 
-  @Test("At most 30 RFCOMM links are open, and one address may open 5 in a minute")
+  @Test("At most 30 RFCOMM links for presence are open, and one address may open 5 in a minute")
   func rfcomm() {
     var links = ConnectionLimit<Int>.rfcommLinks
     for _ in 0..<5 { #expect(opens(&links, 1, 0) == nil) }
@@ -241,7 +241,7 @@ struct AdmissionTests {
     #expect(links.count == 30, "an address without a link has nothing to close")
   }
 
-  @Test("At most 64 HTTP connections are open, 4 of them from one address")
+  @Test("At most 64 HTTP connections for beacons are open, 4 of them from one address")
   func http() {
     var connections = ConnectionLimit<Int>.httpConnections
     for _ in 0..<4 { #expect(opens(&connections, 1, 0) == nil) }
@@ -255,7 +255,7 @@ struct AdmissionTests {
     #expect(connections.count == 0 && connections.addresses == 0)
   }
 
-  @Test("At most 32 TLS handshakes are open, 4 from one address, and one address may begin 5 in a second")
+  @Test("At most 32 presence TLS handshakes are open, 4 per address, and an address may begin 5 a second")
   func tls() {
     var handshakes = ConnectionLimit<Int>.tlsHandshakes
     for _ in 0..<4 { #expect(opens(&handshakes, 1, 0) == nil) }
@@ -268,7 +268,7 @@ struct AdmissionTests {
     #expect(opens(&handshakes, 50, 1) == .tooMany)
   }
 
-  @Test("A flood of addresses uses no more memory than 1,024 of them")
+  @Test("A flood of addresses uses no more memory than 1,024 addresses")
   func addresses() {
     var links = ConnectionLimit<Int>.rfcommLinks
     for address in 0..<20_000 {

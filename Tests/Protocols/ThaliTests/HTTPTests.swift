@@ -4,7 +4,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("HTTP for beacons")
+@Suite("HTTP messages of private presence")
 struct HTTPTests {
   static let vectors = Vectors.shared.http
 
@@ -31,7 +31,7 @@ struct HTTPTests {
     }
   }
 
-  @Test("The request of the vectors is written and read")
+  @Test("The recorded HTTP request for beacons is written and read")
   func request() throws {
     #expect(HTTPRequest.beacons(host: "192.168.1.23:49152") == Array(Self.vectors.request.utf8))
     let (head, count) = try #require(try HTTPHead.read(Array(Self.vectors.request.utf8)))
@@ -41,7 +41,7 @@ struct HTTPTests {
     #expect(head.value("host") == "192.168.1.23:49152")
   }
 
-  @Test("The responses of the vectors are written byte by byte")
+  @Test("The recorded HTTP responses are written byte by byte")
   func answers() {
     let body = Self.vectors.body200.bytes
     let answer = HTTPAnswer(method: "GET", path: "/NotificationBeacons", stock: .announcement(body))
@@ -50,7 +50,7 @@ struct HTTPTests {
     #expect(nothing.head + nothing.body == Array(Self.vectors.response204.utf8))
   }
 
-  @Test("The responses of the vectors are read in portions of any size", arguments: [1, 2, 3, 50, 10_000])
+  @Test("The recorded HTTP responses are read in portions of any size", arguments: [1, 2, 3, 50, 10_000])
   func responses(portion: Int) throws {
     let body = Self.vectors.body200.bytes
     let full = try #require(try read(Array(Self.vectors.head200.utf8) + body, portion: portion))
@@ -59,7 +59,7 @@ struct HTTPTests {
     #expect(BeaconResponse(empty) == .nothing)
   }
 
-  @Test("Path, method and available beacons decide the status")
+  @Test("The HTTP status follows from the path, the method and the available beacons")
   func routes() {
     func status(_ method: String, _ path: String, _ stock: HTTPAnswer.Stock = .nothing) -> Int {
       HTTPAnswer(method: method, path: path, stock: stock).status
@@ -77,7 +77,7 @@ struct HTTPTests {
     #expect(busy.status == 503 && busy.headers == [.init("Retry-After", "30")])
   }
 
-  @Test("A body in chunks, and one that ends with the connection, are read")
+  @Test("A chunked HTTP body is read, and so is one that ends with the connection")
   func otherBodies() throws {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
     let chunks = head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: 1\r\n\r\n"
@@ -95,7 +95,7 @@ struct HTTPTests {
     }
   }
 
-  @Test("A body of 4,095 bytes is read and one of 4,096 is refused, in each form")
+  @Test("An HTTP body of 4,095 bytes is read and one of 4,096 is refused, in each form")
   func bodyLimit() throws {
     let head = "HTTP/1.1 200 OK\r\n"
     func body(_ count: Int) -> String { String(repeating: "x", count: count) }
@@ -111,7 +111,7 @@ struct HTTPTests {
     #expect(error(head + "\r\n" + body(4096)) == .bodyTooLong)
   }
 
-  @Test("A head of more than 2 KiB or 64 header lines is refused before its end arrives")
+  @Test("An HTTP head of more than 2 KiB or 64 header lines is refused before its end arrives")
   func headLimit() throws {
     #expect(error("HTTP/1.1 200 OK\r\nA: " + String(repeating: "x", count: 2100)) == .headTooLong)
     let lines = String(repeating: "A: b\r\n", count: 65)
@@ -120,7 +120,7 @@ struct HTTPTests {
   }
 
   @Test(
-    "A message that two readers could understand differently is refused",
+    "An HTTP message that two parsers could understand differently is refused",
     arguments: [
       ("Content-Length: 1\r\nContent-Length: 2\r\n", HTTPError.badLength),
       ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", .badLength),
@@ -135,7 +135,7 @@ struct HTTPTests {
     #expect(error("HTTP/1.1 200 OK\r\n" + headers + "\r\n") == expected)
   }
 
-  @Test("A start line that is not a response of HTTP/1 is refused")
+  @Test("A start line that is not a response of HTTP/1 is refused by the HTTP client")
   func startLines() {
     for line in [
       "HTTP/2 200 OK", "HTTP/1.1 20 OK", "HTTP/1.1 abc OK", "ICY 200 OK", "200 OK", "HTTP/1.1", "HTTP/1.1 099 x",
@@ -152,14 +152,14 @@ struct HTTPTests {
     }
   }
 
-  @Test("Up to four interim responses are skipped, and a fifth is refused")
+  @Test("Up to four interim HTTP responses are skipped, and a fifth is refused")
   func interim() throws {
     let interim = "HTTP/1.1 100 Continue\r\n\r\n"
     #expect(try read(interim + interim + Self.vectors.response204)?.status == 204)
     #expect(error(String(repeating: interim, count: 5)) == .malformed)
   }
 
-  @Test("Redirects, other content types and statuses are refused by name, and 503 has the time of the next attempt")
+  @Test("Redirects, other content types and statuses give named errors, and 503 gives the time of the next attempt")
   func meanings() throws {
     func meaning(_ head: String) throws -> BeaconResponse {
       BeaconResponse(try #require(try read("HTTP/1.1 " + head + "\r\nContent-Length: 0\r\n\r\n")))
@@ -177,14 +177,14 @@ struct HTTPTests {
     #expect(try meaning("503 Busy\r\nRetry-After: 0") == .busy(seconds: 1))
   }
 
-  @Test("A header value with a line break is refused")
+  @Test("An HTTP header value with a line break is refused")
   func injection() {
     let bytes = HTTPHead(startLine: "GET / HTTP/1.1", headers: [.init("A", "b\r\nEvil: 1\u{0}")]).bytes
     #expect(bytes == Array("GET / HTTP/1.1\r\nA: bEvil: 1\r\n\r\n".utf8))
   }
 }
 
-@Suite("SSDP datagrams and locations")
+@Suite("SSDP datagrams and their locations")
 struct SSDPTests {
   static let vectors = Vectors.shared.ssdp
   static let source = NetworkAddress.v4(0xC0A8_0117)
@@ -193,7 +193,7 @@ struct SSDPTests {
   private func name(_ text: String) throws -> ServiceName { try #require(ServiceName(text)) }
   private func read(_ text: String) throws -> SSDPMessage { try SSDPMessage(reading: Array(text.utf8)) }
 
-  @Test("The datagrams of the vectors are written and read byte by byte")
+  @Test("The recorded SSDP datagrams are written and read byte by byte")
   func datagrams() throws {
     let name = try name("urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
     for (text, message) in [
@@ -206,7 +206,7 @@ struct SSDPTests {
     }
   }
 
-  @Test("A phone's datagram is read, and written except for the name of its server")
+  @Test("A recorded phone's SSDP datagram is read, and written except for its server name")
   func phone() throws {
     let message = SSDPMessage.alive(
       try name("data:f81d4fae-7dec-11d0-a765-00a0c91e6bf6:0"), location: "http://192.168.1.23:49152")
@@ -216,7 +216,7 @@ struct SSDPTests {
       String(decoding: message.bytes(for: .phones), as: UTF8.self) == lines.joined(separator: "\r\n") + "\r\n\r\n")
   }
 
-  @Test("All variants that the vectors require a reader to accept are accepted")
+  @Test("All variants of SSDP datagrams that the vectors require a reader to accept are accepted")
   func tolerance() throws {
     #expect(Self.vectors.acceptOnInput.count == 5)
     let uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
@@ -236,7 +236,7 @@ struct SSDPTests {
     #expect(try read(String(Self.vectors.alive.dropLast(1))) == read(Self.vectors.alive))
   }
 
-  @Test("Names of any other form are refused")
+  @Test("A name (USN) that is not a UUID in one of the accepted forms is refused")
   func badNames() {
     let uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
     for text in [
@@ -246,7 +246,7 @@ struct SSDPTests {
     ] { #expect(ServiceName(text) == nil, "\(text)") }
   }
 
-  @Test("Datagrams of other services, malformed ones, and ones without name or location are dropped by name")
+  @Test("SSDP datagrams that are malformed, of other services, or lack name or location are dropped by reason")
   func drops() {
     func drop(_ text: String) -> SSDPMessage.Drop? {
       do throws(SSDPMessage.Drop) {
@@ -270,7 +270,7 @@ struct SSDPTests {
     #expect(drop("M-SEARCH * HTTP/1.1\r\nST: ssdp:all\r\nMAN: \"ssdp:discover\"\r\n\r\n") == .otherService)
   }
 
-  @Test("A location is followed only at its sender's address, over http, from port 1024 on")
+  @Test("An SSDP location is used only at its sender's address, over http, from port 1024 on")
   func locations() throws {
     func refusal(_ text: String, _ source: NetworkAddress = Self.source) -> Location.Refusal? {
       do throws(Location.Refusal) {

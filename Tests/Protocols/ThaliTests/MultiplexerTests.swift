@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("The multiplexer")
+@Suite("The multiplexer of presence streams")
 struct MultiplexerTests {
   typealias Intent = Multiplexer.Intent
 
@@ -31,7 +31,8 @@ struct MultiplexerTests {
   private func text(_ text: String) -> ArraySlice<UInt8> { Array(text.utf8)[...] }
 
   @Test(
-    "Every frame of the vectors is written and read byte by byte", arguments: Vectors.shared.multiplex.frames.indices)
+    "Every recorded multiplexer frame is written and read byte by byte",
+    arguments: Vectors.shared.multiplex.frames.indices)
   func frames(index: Int) throws {
     let row = Vectors.shared.multiplex.frames[index]
     let type = try #require(FrameType(rawValue: row.type))
@@ -52,12 +53,12 @@ struct MultiplexerTests {
     }
   }
 
-  @Test("The frame types equal those of the vectors")
+  @Test("The frame types of the multiplexer equal the recorded ones")
   func types() {
     #expect(Set(Vectors.shared.multiplex.types.keys) == Set(FrameType.allCases.map { "\($0.rawValue)" }))
   }
 
-  @Test("Both sides of the recorded session send the recorded bytes")
+  @Test("Both sides of the recorded multiplexer session send the recorded bytes")
   func session() throws {
     let vectors = Vectors.shared.multiplex
     var client = Multiplexer(role: .client)
@@ -102,7 +103,7 @@ struct MultiplexerTests {
     #expect(answered + end == vectors.sessionReceiver.bytes)
   }
 
-  @Test("A megabyte arrives in both directions at once over links that split anywhere", arguments: [1000, 7919])
+  @Test("1 MB arrives in both directions at once over links that split frames anywhere", arguments: [1000, 7919])
   func bulk(portion: Int) throws {
     var random = SeededRandom(seed: 9)
     let data = random.bytes(1 << 20)
@@ -131,7 +132,7 @@ struct MultiplexerTests {
     #expect(up == data && down == data)
   }
 
-  @Test("Each direction of a stream ends on its own, and the stream is removed when both have ended")
+  @Test("Each direction of a multiplexed stream ends separately, and the stream is removed when both have ended")
   func halfClose() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client, name: "echo")
@@ -152,7 +153,7 @@ struct MultiplexerTests {
     #expect(client.count == 0)
   }
 
-  @Test("Bytes written before the end of a stream are sent before it")
+  @Test("Bytes written before the end of a multiplexed stream are sent before the end")
   func endAfterData() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client)
@@ -169,7 +170,7 @@ struct MultiplexerTests {
     }
   }
 
-  @Test("A destroyed stream is removed on both sides, with its unsent bytes")
+  @Test("A destroyed multiplexed stream is removed on both sides, with its unsent bytes")
   func destroy() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client)
@@ -188,7 +189,7 @@ struct MultiplexerTests {
     #expect(client.output(limit: .max).bytes == [])
   }
 
-  @Test("Late data of a destroyed stream does not arrive in the next stream")
+  @Test("Late data of a destroyed stream does not arrive in the next stream of its channel")
   func lateData() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let first = try Self.open(&client)
@@ -213,7 +214,7 @@ struct MultiplexerTests {
     #expect(client.output(limit: .max).bytes == [0x08, 0x00])
   }
 
-  @Test("Both sides may have a channel 0, and the frame type distinguishes them")
+  @Test("Both sides may open a channel 0, and the frame type distinguishes the two")
   func twoChannels() throws {
     var client = Multiplexer(role: .client)
     let mine = try Self.open(&client)
@@ -229,7 +230,7 @@ struct MultiplexerTests {
       client.output(limit: .max).bytes == MultiplexerFrame(.destroyFromReceiver, channel: 0, data: reason.utf8).bytes)
   }
 
-  @Test("A server opens no stream, and a client at most 64")
+  @Test("A multiplexer server opens no stream, and a client at most 64")
   func openLimit() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     #expect(server.open() == nil)
@@ -243,7 +244,7 @@ struct MultiplexerTests {
     #expect(server.output(limit: .max).bytes == answer.bytes)
   }
 
-  @Test("A channel that the peer opens twice is destroyed")
+  @Test("A multiplexer channel that the peer opens twice is destroyed")
   func openedTwice() {
     var server = Multiplexer(role: .server)
     let open = MultiplexerFrame(.open, channel: 3).bytes
@@ -255,7 +256,7 @@ struct MultiplexerTests {
     #expect(server.count == 0 && server.output(limit: .max).bytes.first == 3 << 3 | 5)
   }
 
-  @Test("Frames for channels that are not open, and of type 7, are ignored and counted")
+  @Test("Multiplexer frames of type 7, and for channels that are not open, are ignored and counted")
   func unknownChannels() throws {
     var server = Multiplexer(role: .server)
     for type in FrameType.allCases where type != .open {
@@ -266,7 +267,7 @@ struct MultiplexerTests {
     #expect(server.receive([0x00, 0x00]).count == 1)
   }
 
-  @Test("Data after the peer has ended its direction is ignored")
+  @Test("Data on a multiplexed stream after the peer has ended its direction is ignored")
   func dataAfterEnd() {
     var server = Multiplexer(role: .server)
     guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
@@ -278,7 +279,7 @@ struct MultiplexerTests {
   }
 
   @Test(
-    "A frame above 1 MiB, a varint above 5 bytes or a channel above 32 bits fails the link for good")
+    "A frame above 1 MiB, a varint above 5 bytes, or a channel above 32 bits makes the link fail")
   func failures() throws {
     let limit = Limits.frameBytes
     #expect(limit == 1 << 20)
@@ -313,7 +314,7 @@ struct MultiplexerTests {
     #expect(server.receive([0x04, 0x00]) == [.ended(id)])
   }
 
-  @Test("A stream accepts 256 KiB beyond what the link takes, and reports when it accepts more")
+  @Test("A multiplexed stream accepts 256 KiB beyond what the link accepts, and reports when it accepts more")
   func outgoingBackPressure() throws {
     var client = Multiplexer(role: .client)
     let id = try Self.open(&client)
@@ -332,7 +333,7 @@ struct MultiplexerTests {
     #expect(client.room(of: id) >= Limits.streamBuffer / 2)
   }
 
-  @Test("The link is not read while a stream has 256 KiB that its program has not read")
+  @Test("The link is not read while a multiplexed stream has 256 KiB that its program has not read")
   func incomingBackPressure() throws {
     var server = Multiplexer(role: .server)
     guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
@@ -353,7 +354,7 @@ struct MultiplexerTests {
     #expect(server.isReading && server.count == 0)
   }
 
-  @Test("Streams share the link in turns, so that a long one does not delay a short one")
+  @Test("Multiplexed streams use the link alternately, so that a long one does not delay a short one")
   func fairness() throws {
     var client = Multiplexer(role: .client)
     let (long, short) = (try Self.open(&client), try Self.open(&client))
@@ -363,7 +364,7 @@ struct MultiplexerTests {
     #expect(start.contains(2) && start.count < 4 * Limits.sentFrameBytes)
   }
 
-  @Test("A peer that opens streams above the limit and does not read the refusals fails the link")
+  @Test("A peer that opens too many multiplexed streams and does not read the refusals makes the link fail")
   func floodOfOpens() {
     var server = Multiplexer(role: .server)
     var intents: [Intent] = []
@@ -372,7 +373,7 @@ struct MultiplexerTests {
     #expect(intents.count == 65)
   }
 
-  @Test("Names and reasons are cut to 128 bytes, however long their frame is")
+  @Test("Names and reasons in multiplexer frames are cut at 128 bytes, however long the frame is")
   func texts() {
     var server = Multiplexer(role: .server)
     let name = [UInt8](repeating: UInt8(ascii: "n"), count: 5000)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Peers nearby")
+@Suite("Presence peers nearby, and the ways to them")
 struct NearbyTests {
   typealias Event = NearbyPeers.Event
   typealias Intent = NearbyPeers.Intent
@@ -25,7 +25,7 @@ struct NearbyTests {
   }
   private let stranger = AnnouncementVerdict.dropped(.notForUs)
 
-  @Test("Beacons are fetched when a way is first discovered, and again only for another version")
+  @Test("A peer's beacons are fetched when a way to it is first discovered, and again only for another version")
   func versions() {
     var table = table()
     let way = bluetooth(1)
@@ -48,7 +48,7 @@ struct NearbyTests {
       table.isNew(bluetooth(1), .generation(0), at: at(1)) && !table.isNew(bluetooth(1), .generation(255), at: at(1)))
   }
 
-  @Test("A peer has all its ways, TCP first, and is lost with the last of them")
+  @Test("A presence peer has several ways, with TCP first, and is lost when its last way is lost")
   func ways() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(0)), at: at(0))
@@ -66,7 +66,7 @@ struct NearbyTests {
   }
 
   @Test(
-    "A way that serves no beacon for this node leads to no peer, and one that serves a replay still leads to its peer")
+    "A way without a beacon for this node gives no peer, and a way with a replay does not hide its peer")
   func served() {
     var table = table()
     let way = bluetooth(1)
@@ -82,7 +82,7 @@ struct NearbyTests {
     }
   }
 
-  @Test("The pause after failures doubles from 2 s to 5 min, and a success ends it")
+  @Test("The pause after failed fetches doubles from 2 s to 5 min, and a success ends it")
   func backoff() {
     var table = table()
     let way = bluetooth(1)
@@ -106,7 +106,7 @@ struct NearbyTests {
     #expect(table.deadline == at(now + 2))
   }
 
-  @Test("A peer that gives a time for the next request is asked then, within 5 min")
+  @Test("A peer that names a time for the next request is asked again at that time, within 5 min")
   func retryAfter() {
     for (asked, pause) in [(1.0, 2.0), (30, 30), (3600, 300)] {
       var table = table()
@@ -121,7 +121,7 @@ struct NearbyTests {
     }
   }
 
-  @Test("One fetch runs over Bluetooth at a time, and eight over the network")
+  @Test("One fetch of beacons runs over Bluetooth at a time, and eight over the network")
   func parallel() {
     var table = table()
     for number: UInt64 in 0..<5 { _ = table.handle(.sighted(bluetooth(number), .generation(0)), at: at(0)) }
@@ -137,7 +137,7 @@ struct NearbyTests {
     #expect(next <= 2 && next >= 1)
   }
 
-  @Test("A fetch whose end is never reported counts as failed after 30 s over Bluetooth and 10 s over the network")
+  @Test("A fetch whose end is not reported fails after 30 s over Bluetooth and 10 s over the network")
   func lostFetch() {
     for (way, seconds) in [(bluetooth(1), 30.0), (network(1), 10)] {
       var table = table()
@@ -167,7 +167,7 @@ struct NearbyTests {
     #expect(table.handle(.fetched(bluetooth(1), found(1)), at: at(4)).first == .changed(PeerID(1)), "its fetch runs")
   }
 
-  @Test("200 ways of each medium are stored, 4 of one address, and ways of known peers are not evicted")
+  @Test("200 ways to peers of each medium are stored, 4 per address, and known peers' ways are not evicted")
   func bounded() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(0)), at: at(0))
@@ -180,7 +180,7 @@ struct NearbyTests {
     #expect(table.count == 400)
   }
 
-  @Test("If all stored ways lead to known peers, a new way is ignored")
+  @Test("If all stored ways lead to known peers, a new way to a peer is ignored")
   func full() {
     var table = table()
     for number: UInt64 in 0..<200 {
@@ -191,7 +191,7 @@ struct NearbyTests {
     #expect(table.ignoredWays == 1 && table.peers.count == 200)
   }
 
-  @Test("The beacons of a client without a version are fetched once in a minute")
+  @Test("The beacons of a client without a version are fetched once a minute")
   func unknownVersion() {
     var table = table()
     let way = bluetooth(5)
@@ -202,7 +202,7 @@ struct NearbyTests {
     #expect(table.handle(.sighted(way, .unknown), at: at(61)) == [.fetch(way)])
   }
 
-  @Test("A byebye counts only from the peer's own address and for the peer's last name")
+  @Test("An SSDP byebye counts only from the peer's own address and for the peer's last name")
   func left() {
     var table = table()
     var random = SeededRandom(seed: 4)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Private presence with all its parts")
+@Suite("The engine of private presence")
 struct PresenceEngineTests {
   typealias Intent = PresenceEngine.Intent
 
@@ -55,7 +55,7 @@ struct PresenceEngineTests {
   }
 
   @Test(
-    "Two nodes that know each other find each other over both media with one key, and a stranger finds none",
+    "Two nodes that know each other are found over both media with one key, and a stranger finds none",
     arguments: Dialect.allCases)
   func meeting(dialect: Dialect) throws {
     var alice = try Node(1, dialects: [dialect], sends: dialect)
@@ -102,7 +102,7 @@ struct PresenceEngineTests {
     #expect(counters["Recognized"] == 0 && (counters["NotForUs"] ?? 0) + (counters["UnknownSenders"] ?? 0) == 1)
   }
 
-  @Test("An announcement without an end is renewed before it expires, with a new name and generation")
+  @Test("A presence announcement without an end is renewed before it expires, with a new name and generation")
   func renewal() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -125,7 +125,7 @@ struct PresenceEngineTests {
   }
 
   @Test(
-    "A peer whose key is added after its announcement was fetched is nearby at once, and reported once",
+    "A peer whose key is added after its announcement was fetched is reported nearby once, at once",
     arguments: Dialect.allCases)
   func addedLater(dialect: Dialect) throws {
     var alice = try Node(1, dialects: [dialect], sends: dialect)
@@ -146,7 +146,7 @@ struct PresenceEngineTests {
     #expect(try bob.engine.addPeer(alice.key, at: Self.at(6), wall: Self.wall(6)).intents == [])
   }
 
-  @Test("A stored announcement is not recognised after it has expired or its way serves another one")
+  @Test("A stored presence announcement is not recognised after it has expired, or if its way now serves another one")
   func keptTooLong() throws {
     for isReplaced in [false, true] {
       var (alice, bob) = (try Node(1), try Node(2))
@@ -164,7 +164,7 @@ struct PresenceEngineTests {
     }
   }
 
-  @Test("An announcement is renewed when the clock is set to a time after its expiration")
+  @Test("A presence announcement is renewed when the clock is set to a time after its expiration")
   func clockSet() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -176,7 +176,7 @@ struct PresenceEngineTests {
     #expect(alice.engine.stock(of: .network) != before)
   }
 
-  @Test("An announcement for a limited time ends then, and is not renewed if the time is short")
+  @Test("A presence announcement for a limited time ends then, and is not renewed if the time is short")
   func end() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -193,7 +193,7 @@ struct PresenceEngineTests {
     }
   }
 
-  @Test("The generation changes with every announcement, and its first value is random")
+  @Test("The generation number changes with every presence announcement, and its first value is random")
   func generations() throws {
     var starts: Set<UInt8> = []
     for number: UInt64 in 1...8 {
@@ -211,7 +211,7 @@ struct PresenceEngineTests {
     #expect(starts.count > 4)
   }
 
-  @Test("A removed peer is left out of announcements, and is not nearby")
+  @Test("A removed presence peer is left out of announcements, and is not nearby")
   func removal() throws {
     var alice = try Node(1)
     let bob = try Node(2)
@@ -229,7 +229,7 @@ struct PresenceEngineTests {
     }
   }
 
-  @Test("A flood of new advertisements stops discovery, and known peers can still connect")
+  @Test("A flood of new advertisements pauses discovery, and known peers can still connect")
   func flood() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -258,7 +258,7 @@ struct PresenceEngineTests {
     #expect(Self.handle(&alice, .datagram(alive, from: other, port: 1900), 31).count == 1)
   }
 
-  @Test("Repeated advertisements and datagrams with known versions never stop discovery")
+  @Test("Repeated advertisements and datagrams with known versions never pause discovery")
   func repetition() throws {
     var alice = try Node(1)
     for second in 0..<30 {
@@ -270,7 +270,7 @@ struct PresenceEngineTests {
     #expect(counters["DiscoveryPauses"] == 0 && counters.count == alice.engine.tallies.count)
   }
 
-  @Test("A failed request is repeated after a pause, and a busy peer is asked at the time that it gives")
+  @Test("A failed request for beacons is repeated after a pause, and a busy peer is asked at the time it names")
   func failures() throws {
     var alice = try Node(1)
     let way = Way.network(Location(address: .v4(7), port: 5000))
@@ -284,7 +284,7 @@ struct PresenceEngineTests {
     #expect(alice.engine.peersNearby.isEmpty)
   }
 
-  @Test("A refused announcement changes nothing")
+  @Test("A presence announcement that is refused does not change the engine's state")
   func refusedAnnouncement() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Recognising received announcements")
+@Suite("Recognising the senders of announcements")
 struct RecognizerTests {
   let people: People
   let now = People.now
@@ -29,7 +29,7 @@ struct RecognizerTests {
   }
 
   @Test(
-    "Each recipient recognises the sender; a stranger that knows the sender's key does not",
+    "Each recipient of a beacon recognises its sender; a stranger that knows the sender's key does not",
     arguments: Dialect.allCases)
   func recipients(dialect: Dialect) throws {
     let bytes = try announce(dialect)
@@ -54,7 +54,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("Every malformed announcement is dropped and counted by its own reason", arguments: Dialect.allCases)
+  @Test("Every malformed presence announcement is dropped and counted by its own reason", arguments: Dialect.allCases)
   func reasons(dialect: Dialect) throws {
     let good = try announce(dialect)
     let point = dialect.keySize - 64
@@ -78,7 +78,7 @@ struct RecognizerTests {
     #expect(Set(recognizer.tallies.map(\.name)).count == AnnouncementDrop.allCases.count + 1)
   }
 
-  @Test("A key with any changed octet in its prefix, as keys of other curves have, is refused")
+  @Test("A presence key with any changed byte in its prefix, as in keys of other curves, is refused")
   func prefix() throws {
     let good = try announce(.spec)
     for index in 1..<24 {
@@ -88,19 +88,19 @@ struct RecognizerTests {
     }
   }
 
-  @Test("An announcement of a dialect that is off is not read", arguments: Dialect.allCases)
+  @Test("A presence announcement of a disabled dialect is not read", arguments: Dialect.allCases)
   func dialectOff(dialect: Dialect) throws {
     #expect(
       judge(try announce(dialect), dialects: Set(Dialect.allCases).subtracting([dialect])) == .dropped(.dialectOff))
   }
 
-  @Test("By default only announcements of the dialect spec are read")
+  @Test("By default only presence announcements of the dialect `spec` are read")
   func defaults() {
     #expect(Recognizer().dialects == [.spec] && PresenceEngine.Configuration().sends == .spec)
   }
 
   @Test(
-    "An announcement is judged once: a replay is dropped until it expires, whether or not a peer was recognised",
+    "A presence announcement is processed once: a replay is dropped until it expires, recognised or not",
     arguments: Dialect.allCases)
   func replay(dialect: Dialect) throws {
     let bytes = try announce(dialect)
@@ -133,7 +133,7 @@ struct RecognizerTests {
     #expect(recognizer.judge(negative, known: people.receivers[0], at: now) == .dropped(.replayed))
   }
 
-  @Test("A malformed announcement does not make the later genuine one a replay")
+  @Test("A malformed announcement does not make a later genuine one count as a replay")
   func cacheNotPoisoned() throws {
     let bytes = try announce(.spec)
     var recognizer = Recognizer()
@@ -146,7 +146,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("An expired replay is dropped as a replay, not as expired")
+  @Test("A replayed presence announcement that has expired is dropped as a replay, not as expired")
   func order() throws {
     let bytes = try announce(.spec)
     var recognizer = Recognizer()
@@ -172,7 +172,7 @@ struct RecognizerTests {
     return other.bytes + own.beacons[0].bytes
   }
 
-  @Test("An unknown key identifier ends the reading of an announcement in the dialect spec, and not in node")
+  @Test("An unknown key identifier ends the reading of an announcement in dialect `spec`, and not in `node`")
   func unknownSender() throws {
     #expect(judge(try unknownFirst(.spec)) == .dropped(.unknownSender))
     guard case .recognized = judge(try unknownFirst(.node)) else {
@@ -199,7 +199,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("A code for another expiration does not prove the sender", arguments: Dialect.allCases)
+  @Test("A beacon's code for another expiration does not prove the sender", arguments: Dialect.allCases)
   func codeOfOtherTime(dialect: Dialect) throws {
     let recipient = try #require(people.sender[people.recipients[0]])
     func make(_ seconds: Int64) throws -> Announcement {
@@ -212,7 +212,7 @@ struct RecognizerTests {
       judge(late.preamble.bytes + late.beacons[0].bytes.prefix(32) + early.beacons[0].code) == .dropped(.wrongCode))
   }
 
-  @Test("A removed peer is no longer recognised")
+  @Test("The presence announcements of a removed peer are no longer recognised")
   func removed() throws {
     var known = people.receivers[0]
     try known.remove(PeerID(1))
@@ -221,7 +221,7 @@ struct RecognizerTests {
     #expect(known.count == 0)
   }
 
-  @Test("A full cache evicts the key received longest ago, and expired keys are removed at any time")
+  @Test("A full replay cache evicts the key received longest ago, and expired keys are removed at any time")
   func ephemeralKeys() {
     var keys = EphemeralKeys(capacity: 3)
     func x(_ number: UInt8) -> EphemeralKeys.X { EphemeralKeys.X([UInt8](repeating: number, count: 32)[...]) }
@@ -236,7 +236,7 @@ struct RecognizerTests {
     #expect(keys.count == 0)
   }
 
-  @Test("The cache never has more keys than its capacity, and replays of one key use no memory")
+  @Test("The replay cache never exceeds its capacity, and replays of one key use no memory")
   func cacheIsBounded() {
     var keys = EphemeralKeys(capacity: 50)
     var random = SeededRandom(seed: 5)
@@ -248,7 +248,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("Mutated announcements get a verdict, and none is recognised if a proven field was changed")
+  @Test("Mutated announcements get a verdict, and none with a changed proven field is recognised")
   func mutated() throws {
     let count = Extent.of(4000, all: 100_000)
     var random = SeededRandom(seed: 50)
@@ -280,9 +280,9 @@ struct RecognizerTests {
   }
 }
 
-@Suite("Known peers")
+@Suite("The list of known presence peers")
 struct KnownPeersTests {
-  @Test("A key is known in the forms of both dialects")
+  @Test("A peer's public key is known in the forms of both dialects")
   func forms() throws {
     let key = try People.key(3).publicKey
     for dialect in Dialect.allCases { #expect(try KnownPeers.key(reading: dialect.encode(key)) == key) }
@@ -293,7 +293,7 @@ struct KnownPeersTests {
     }
   }
 
-  @Test("This node's own key, a known key and a peer above the limit are refused")
+  @Test("Adding this node's own key, a known key or a peer above the limit is refused")
   func refused() throws {
     var known = KnownPeers(own: try People.key(1))
     #expect(throws: PresenceError.ownKey) { try known.add(known.own.publicKey) }
@@ -308,7 +308,7 @@ struct KnownPeersTests {
     #expect(again != first)
   }
 
-  @Test("Every refusal has a code and a complete sentence")
+  @Test("Each refusal to add a peer has a code and a complete sentence")
   func errors() {
     let errors: [PresenceError] = [
       .badKey, .ownKey, .knownKey, .tooManyPeers, .unknownPeer, .badRecipients(16), .badLife, .tooFast,

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Peers that leave and return, and announcements that must be renewed")
+@Suite("Presence peers that return, and renewed announcements")
 struct ReturningTests {
   private typealias Node = PresenceEngineTests.Node
 
@@ -54,7 +54,7 @@ struct ReturningTests {
     }
   }
 
-  @Test("A known peer that was out of range is recognised at once when it returns with the same announcement")
+  @Test("A known peer that returns into range with the same announcement is recognised at once")
   func returns() throws {
     var meeting = try Meeting()
     #expect(meeting.bob.engine.peersNearby == [meeting.aliceForBob])
@@ -66,7 +66,7 @@ struct ReturningTests {
     #expect(ways.count == 2 && ways.allSatisfy { Self.wall(200) < $0.recognition.expiration })
   }
 
-  @Test("A forged byebye removes a known peer only until its next datagram")
+  @Test("A forged SSDP byebye removes a known peer only until the peer's next datagram")
   func forgedByebye() throws {
     var meeting = try Meeting()
     let byebye = SSDPMessage.byebye(meeting.name).bytes(for: .ipv4)
@@ -75,7 +75,7 @@ struct ReturningTests {
     #expect(try meeting.fetch(meeting.network, 3) == [.changed(meeting.aliceForBob)])
   }
 
-  @Test("Another address that serves a recognised announcement is a replay, even after the peer has left")
+  @Test("Another address that serves a recognised presence announcement is a replay, even after the peer left")
   func replay() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.timer, 200)
@@ -85,7 +85,7 @@ struct ReturningTests {
     #expect(try meeting.fetch(meeting.network, 202) == [.appeared(meeting.aliceForBob)])
   }
 
-  @Test("A peer that returns with an expired announcement is not recognised")
+  @Test("A presence peer that returns with an expired announcement is not recognised")
   func expired() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.timer, 200)
@@ -93,7 +93,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.peersNearby.isEmpty)
   }
 
-  @Test("Known peers stay nearby while discovery is paused, and their age counts from the end of the pause")
+  @Test("Known presence peers stay nearby while discovery is paused, and age from the end of the pause")
   func pause() throws {
     var meeting = try Meeting()
     for number: UInt64 in 100..<160 { _ = meeting.pass(.sighted(.bluetooth(DeviceAddress(number)), .generation(0)), 1) }
@@ -107,7 +107,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.peersNearby.isEmpty)
   }
 
-  @Test("The time at which a peer was last discovered is known after its last way is lost")
+  @Test("The time when a peer was last discovered is known after its last way is lost")
   func lastSighting() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.sighted(meeting.bluetooth, .generation(1)), 30)
@@ -118,7 +118,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.lastSighted(meeting.aliceForBob) == nil)
   }
 
-  @Test("A new address of this machine causes a new announcement, at most once a minute")
+  @Test("A new address of this machine causes a new presence announcement, at most once a minute")
   func newAddress() throws {
     var meeting = try Meeting()
     func isNew(_ intents: [PresenceEngine.Intent]) -> Bool {
@@ -135,7 +135,7 @@ struct ReturningTests {
     #expect(!join(500), "nothing is announced")
   }
 
-  @Test("A failed renewal is repeated each minute, and the announcement stays until it expires")
+  @Test("A failed renewal of an announcement is repeated each minute, and the old one stays until it expires")
   func failedRenewal() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -175,7 +175,7 @@ struct ReturningTests {
     #expect(alice.engine.handle(.timer, at: Self.at(3800), wall: Self.wall(3800)) == [])
   }
 
-  @Test("Programs may request 30 announcements at once, and then one every 2 s")
+  @Test("Programs may request 30 presence announcements at once, and then one every 2 s")
   func announcementRate() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -188,7 +188,7 @@ struct ReturningTests {
     _ = try alice.engine.announce(to: [bob], for: nil, at: Self.at(3), wall: Self.wall(3))
   }
 
-  @Test("Ways above the four of an address are ignored, and do not stop discovery")
+  @Test("Ways to peers beyond four of an address are ignored, and do not pause discovery")
   func ignoredWays() throws {
     var bob = try Node(2)
     for port: UInt16 in 5000..<5200 {

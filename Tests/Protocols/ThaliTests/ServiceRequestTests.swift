@@ -1,7 +1,7 @@
 import Testing
 import Thali
 
-@Suite("The request for a service")
+@Suite("Service requests at the start of presence streams")
 struct ServiceRequestTests {
   private static func read(_ portions: [[UInt8]]) -> ServiceRequestReader.Outcome {
     var reader = ServiceRequestReader()
@@ -12,7 +12,7 @@ struct ServiceRequestTests {
     return .incomplete
   }
 
-  @Test("A request is read in portions of any size, and the bytes after it belong to the stream")
+  @Test("A service request is read in portions of any size, and the bytes after it belong to the stream")
   func portions() throws {
     let label = try #require(ServiceLabel("files.v1"))
     let bytes = label.request + [0, 1, 2]
@@ -23,7 +23,7 @@ struct ServiceRequestTests {
     }
   }
 
-  @Test("A stream that does not begin with 00 belongs to the service `default`, with all of its bytes")
+  @Test("A stream that does not begin with 00 is for the service `default`, with all of its bytes")
   func unnamed() {
     let bytes = Array("GET / HTTP/1.1\r\n".utf8)
     #expect(Self.read([bytes]) == .service(.unnamed, isAnswered: false, rest: bytes))
@@ -31,7 +31,7 @@ struct ServiceRequestTests {
   }
 
   @Test(
-    "A request with a bad length or a bad name is malformed",
+    "A service request with a bad length or a bad name is malformed",
     arguments: [[0, 0], [0, 65], [0, 255], [0, 1, 0], [0, 1, 0x20], [0, 1, 0xFF], [0, 2, 0x61, 0x2F]] as [[UInt8]])
   func malformed(bytes: [UInt8]) { #expect(Self.read([bytes]) == .malformed) }
 

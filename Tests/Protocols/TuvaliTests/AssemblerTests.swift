@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// The strict receiver, row by row. Facts: tuvali.md section 5.
-@Suite("Reassembly of chunks")
+@Suite("Reassembly of Tuvali chunks")
 struct AssemblerTests {
   static let layout = ChunkLayout(mtu: 100)
   /// Three chunks: 93, 93 and 14 bytes.
@@ -47,7 +47,7 @@ struct AssemblerTests {
     ("the end", whole(3), .stored),
   ]
 
-  @Test("A chunk is stored only with its exact length, a valid number and its CRC", arguments: rows)
+  @Test("A chunk is stored only if it has the exact length, a valid number and the right CRC", arguments: rows)
   func strict(what: String, chunk: [UInt8], outcome: Assembler.Outcome) {
     var assembler = Self.assembler(with: [1])
     #expect(assembler.add(chunk) == outcome)
@@ -78,7 +78,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == payload.frameHex.bytes)
   }
 
-  @Test("The other recorded errors are refused by their decoders")
+  @Test("Other recorded malformed values, such as an Identify of 43 bytes, are refused with their recorded errors")
   func otherMistakes() throws {
     let rows = Vectors.shared.negative.filter { $0.chunkHex == nil }
     #expect(rows.map(\.case) == ["identify_43_bytes", "response_size_zero", "tampered_tag"])
@@ -96,7 +96,7 @@ struct AssemblerTests {
   }
 
   @Test(
-    "Chunks in every order give the same frame",
+    "Chunks in any order give the same frame",
     arguments: [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
   func order(sequences: [Int]) {
     var assembler = Self.assembler(with: sequences.dropLast())
@@ -106,7 +106,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == Self.frame)
   }
 
-  @Test("A duplicate with different bytes replaces the first chunk, in any order")
+  @Test("A duplicate chunk with different bytes replaces the first one, in any order")
   func overwrite() {
     for sequences in [[1, 2], [2, 1]] {
       var assembler = Self.assembler(with: sequences)
@@ -128,7 +128,7 @@ struct AssemblerTests {
     #expect(TransferReport(for: assembler).bytes == [0, 0, 1, 0, 1])
   }
 
-  @Test("The list of missing chunks has at most its limit of numbers")
+  @Test("The list of missing chunks is limited in length")
   func limit() {
     let assembler = Assembler(size: 93 * 1000, layout: Self.layout, firstSequence: 1)
     #expect(assembler.missingSequences(limit: 3) == [1, 2, 3])
@@ -138,7 +138,7 @@ struct AssemblerTests {
 
   // MARK: A wallet with another view of the MTU
 
-  @Test("A wallet that cuts smaller chunks is recognised from any chunk", arguments: [1, 2, 3, 9])
+  @Test("A wallet that sends smaller chunks than the MTU allows is recognised from any chunk", arguments: [1, 2, 3, 9])
   func smallerView(first: Int) throws {
     let frame = noise(3001, seed: 1)
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 67), firstSequence: 1)
@@ -151,7 +151,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("A chunk that fits two layouts is dropped until another chunk decides")
+  @Test("A chunk that fits two chunk sizes is dropped until another chunk decides")
   func doubtfulView() throws {
     let frame = (0..<300).map { UInt8(truncatingIfNeeded: $0) }
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 185), firstSequence: 1)
@@ -164,7 +164,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("After the first chunk a smaller one does not change the layout")
+  @Test("After the first chunk a smaller one does not change the chunk size")
   func viewIsFixed() {
     var assembler = Self.assembler(with: [2])
     #expect(assembler.add(Self.chunk(1, Self.frame[..<60])) == .wrongLength)
@@ -172,7 +172,7 @@ struct AssemblerTests {
     #expect(assembler.layout == Self.layout)
   }
 
-  @Test("A layout with payloads under 60 bytes, too many chunks or a chunk beyond the frame is refused")
+  @Test("A chunk size with a payload under 60 bytes, too many chunks or a chunk beyond the frame is refused")
   func impossibleView() {
     var assembler = Self.assembler()
     #expect(assembler.add(Self.chunk(1, Self.frame[..<59])) == .wrongLength)
@@ -185,7 +185,7 @@ struct AssemblerTests {
     #expect(large.add(Self.chunk(1, Self.frame[..<61])) == .stored)
   }
 
-  @Test("Memory grows with received chunks and not with the announced size")
+  @Test("The reassembly's memory grows with the received chunks, not with the announced size")
   func memory() {
     var assembler = Assembler(size: 500 * Limits.chunks, layout: ChunkLayout(mtu: 517), firstSequence: 1)
     for _ in 0..<100 { _ = assembler.add(Self.chunk(Limits.chunks - 1000, [UInt8](repeating: 1, count: 505))) }
@@ -214,7 +214,7 @@ struct AssemblerTests {
     }
   }
 
-  @Test("Extreme and negative MTUs give a valid layout")
+  @Test("Extreme and negative MTUs give a valid chunk size")
   func layouts() {
     #expect(ChunkLayout(mtu: .min).maxData == 0)
     #expect(ChunkLayout(mtu: 0).maxData == 0)

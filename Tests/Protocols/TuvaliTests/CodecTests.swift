@@ -8,7 +8,8 @@ import Testing
 @Suite("Encoding of Tuvali values")
 struct CodecTests {
   @Test(
-    "Each characteristic has a different UUID in every dialect and is found by it", arguments: Dialect.Name.allCases)
+    "Each characteristic has a different UUID in every dialect and is found by this UUID",
+    arguments: Dialect.Name.allCases)
   func uuids(name: Dialect.Name) {
     let dialect = Dialect.named(name)
     let uuids = Characteristic.allCases.map(dialect.uuid(of:))
@@ -20,7 +21,7 @@ struct CodecTests {
     #expect(dialect.characteristic(for: dialect.service) == nil)
   }
 
-  @Test("The UUIDs equal those of the apps")
+  @Test("The UUIDs of the characteristics equal those of the apps")
   func knownUUIDs() {
     let apps: [(Characteristic, String, String)] = [
       (.requestSize, "00000004-5026-444a-9e0e-d6f2450f3a77", "2031"),
@@ -41,7 +42,7 @@ struct CodecTests {
   }
 
   @Test(
-    "A size is encoded and decoded in both encodings",
+    "A credential size is encoded and decoded in both encodings",
     arguments: [
       (17, "00000011", "17"), (255, "000000ff", "255"), (256, "00000100", "256"), (65_536, "00010000", "65536"),
       (Int(Int32.max), "7fffffff", "2147483647"),
@@ -56,7 +57,7 @@ struct CodecTests {
   }
 
   @Test(
-    "An invalid size is refused by name",
+    "An invalid credential size is refused with a named error",
     arguments: [
       ("000011", Dialect.SizeEncoding.bigEndian, WireError.truncated(needed: 4, available: 3)),
       ("", .asciiDecimal, .truncated(needed: 1, available: 0)), ("2d31", .asciiDecimal, .badValue("digits")),
@@ -67,7 +68,7 @@ struct CodecTests {
     #expect(throws: error) { try ResponseSize(reading: bytes, as: encoding) }
   }
 
-  @Test("A size that no frame can have, or above the limit, is refused as TVV_TRA_001")
+  @Test("A size that no frame can have, or that is above the limit, is refused as TVV_TRA_001")
   func sizesOutOfBounds() throws {
     for size in [Int(Int32.min), -1, 0, 16, 1001] {
       let value = ResponseSize(size)
@@ -85,7 +86,7 @@ struct CodecTests {
     (0xFFFF, "0102", "ffff3aca0102"),
   ]
 
-  @Test("A chunk has its sequence, its payload's checksum and its payload", arguments: chunks)
+  @Test("A chunk consists of a sequence number, its payload's checksum and its payload", arguments: chunks)
   func chunk(sequence: UInt16, payload: String, bytes: String) throws {
     let written = Chunk(sequence: sequence, payload: try Hex.decode(payload)[...])
     #expect(Hex.encode(written.bytes) == bytes)
@@ -97,14 +98,14 @@ struct CodecTests {
     #expect(try Chunk(reading: damaged).bytes == damaged)
   }
 
-  @Test("A chunk without payload is refused")
+  @Test("A chunk without a payload is refused")
   func emptyChunk() {
     #expect(throws: WireError.truncated(needed: 1, available: 0)) { try Chunk(reading: [0, 1, 0, 0]) }
     #expect(throws: WireError.truncated(needed: 2, available: 1)) { try Chunk(reading: [0, 1, 0]) }
     #expect(throws: WireError.truncated(needed: 2, available: 0)) { try Chunk(reading: [UInt8]()) }
   }
 
-  @Test("Only the first byte of a single-byte value counts")
+  @Test("Of a single-byte value only the first byte is read")
   func oneByteValues() throws {
     #expect(TransferReportRequest.allCases.map(\.bytes) == [[1], [2]])
     #expect(VerificationStatus.allCases.map(\.bytes) == [[0], [1]])
@@ -121,7 +122,7 @@ struct CodecTests {
     #expect(throws: truncated) { try DisconnectRequest(reading: [UInt8]()) }
   }
 
-  @Test("A value is appended to a writer and leaves later bytes unread")
+  @Test("An encoded value is appended to a writer, and decoding leaves later bytes unread")
   func valuesInARow() throws {
     let identify = try Identify(reading: Vectors.shared.identify.payloadHex.bytes)
     var writer = ByteWriter()
@@ -149,7 +150,7 @@ struct CodecTests {
   }
 
   @Test(
-    "The frame limit for a credential covers incompressible text",
+    "The frame limit for a credential allows for text that cannot be compressed",
     arguments: [1, 100, 5000, 70_000])
   func frameRoom(count: Int) throws {
     let frame = try Vectors.shared.keys.session().seal(noise(count, seed: 3))
@@ -157,7 +158,7 @@ struct CodecTests {
     #expect(frame.count >= Limits.smallestFrame)
   }
 
-  @Test("Printing a sealing or unsealing job shows neither credential nor frame")
+  @Test("The printed form of a sealing or unsealing job shows neither credential nor frame")
   func printing() throws {
     let keys = try Vectors.shared.keys.session()
     let sealing = Sealing(text: Array("secret".utf8), keys: keys)
@@ -171,7 +172,7 @@ struct CodecTests {
     }
   }
 
-  @Test("The error codes equal the originals, and each error has a sentence")
+  @Test("The Tuvali error codes equal the original ones, and each error has a sentence")
   func errors() {
     #expect(TuvaliError.Code.allCases.count == 14)
     for code in TuvaliError.Code.allCases {

@@ -6,7 +6,7 @@ import Testing
 @testable import Tuvali
 
 /// Under any input nothing traps, nothing grows without bound, and the engines recover.
-@Suite("Hostile input")
+@Suite("Random and mutated Tuvali input")
 struct HostileInputTests {
   static let count = 10_000
 
@@ -40,7 +40,7 @@ struct HostileInputTests {
 
   // MARK: Decoders
 
-  @Test("Any accepted invitation is written and read again unchanged; others are refused by name")
+  @Test("An accepted invitation is written and read again unchanged, and others are refused with named errors")
   func invitation() {
     let good = InvitationTests.accepted.map { Array($0.text.utf8) }
     var read = 0
@@ -59,7 +59,7 @@ struct HostileInputTests {
     #expect(read > 100)
   }
 
-  @Test("An Identify is read from any 44 bytes or more")
+  @Test("An Identify is read from any value of 44 bytes or more")
   func identify() {
     throwAt(seed: 2, good: [Vectors.shared.identify.payloadHex.bytes]) { bytes, _ in
       let identify = try? Identify(reading: bytes)
@@ -69,7 +69,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("A decoded size is that of a frame and within the limit")
+  @Test("Any decoded size is the size of a possible frame within the limit")
   func responseSize() {
     let good = [17, 100, 5000].flatMap { size in
       [ResponseSize(size).bytes(as: .bigEndian), ResponseSize(size).bytes(as: .asciiDecimal)]
@@ -82,7 +82,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("A decoded report names as many numbers as its bytes hold")
+  @Test("A decoded report has as many chunk numbers as its bytes contain")
   func report() {
     throwAt(seed: 4, good: Vectors.shared.transferReports.map(\.frameHex.bytes)) { bytes, _ in
       guard case .missing(let sequences, _)? = try? TransferReport(reading: bytes) else { return }
@@ -90,7 +90,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("An assembler holds at most the frame and completes it despite noise")
+  @Test("An assembler holds at most the size of the frame, and completes the frame despite random chunks")
   func assembler() throws {
     let frame = noise(1000, seed: 4)
     let layout = ChunkLayout(mtu: 100)
@@ -112,7 +112,7 @@ struct HostileInputTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("An assembler of any size and MTU accepts or refuses any chunk")
+  @Test("An assembler of any size and MTU accepts or refuses any chunk without a crash")
   func anyAssembler() {
     var dice = Dice(6)
     for _ in 0..<2000 {
@@ -130,7 +130,7 @@ struct HostileInputTests {
 
   // MARK: The verifier
 
-  @Test("After 300 random scripts of events the verifier serves the next wallet")
+  @Test("After 300 random sequences of events the verifier serves the next wallet")
   func verifierScripts() throws {
     var (visits, received) = (0, 0)
     for seed in UInt64(0)..<300 {
@@ -211,7 +211,7 @@ struct HostileInputTests {
 
   // MARK: The wallet
 
-  @Test("In 1,000 random scripts the wallet respects its window and ends once, in time")
+  @Test("In 1,000 random sequences of events the wallet respects its window and ends once, in time")
   func walletScripts() throws {
     for seed in UInt64(0)..<1000 {
       var dice = Dice(seed)

@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// Facts: tuvali.md section 1.
-@Suite("Invitations")
+@Suite("Invitations of Tuvali")
 struct InvitationTests {
   static let hex = "e7228c13ace70a0fd63200f49ac2c314df33a2c5e393e0cc9c6bd8ad28544769"
 
@@ -31,7 +31,8 @@ struct InvitationTests {
     (#"{"cid":"\u0041\u00FC\u20ac","pk":"\#(hex)"}"#, "Aü€"),
   ]
 
-  @Test("Both spellings, any order, either case and unknown parameters of a URI are accepted", arguments: accepted)
+  @Test(
+    "Both spellings of an invitation, any order, either case and unknown parameters are accepted", arguments: accepted)
   func reads(text: String, name: String) throws {
     let invitation = try Invitation(reading: text)
     #expect(invitation.name == name)
@@ -97,7 +98,7 @@ struct InvitationTests {
     #expect(error?.sentence.contains(why) == true, "\(error?.sentence ?? "")")
   }
 
-  @Test("All but unreserved characters of a name are percent-encoded")
+  @Test("All except unreserved characters of the name in an invitation are percent-encoded")
   func percentEncoding() throws {
     let key = try X25519.PublicKey(Hex.decode(Self.hex))
     let text = { (name: String) in try Invitation(name: name, key: key).text(as: .uri) }
@@ -105,7 +106,7 @@ struct InvitationTests {
     #expect(try text("a+b c/ü%") == "OPENID4VP://connect?name=a%2Bb%20c%2F%C3%BC%25&key=\(Self.hex)")
   }
 
-  @Test("In JSON quotes, backslashes and control characters are escaped")
+  @Test("Quotes, backslashes and control characters in an invitation's JSON are escaped")
   func jsonEscapes() throws {
     let key = try X25519.PublicKey(Hex.decode(Self.hex))
     let text = try Invitation(name: "\"\\/\u{1}\u{1F}ü", key: key).text(as: .json)

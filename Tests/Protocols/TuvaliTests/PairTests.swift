@@ -4,7 +4,7 @@ import Testing
 @testable import Tuvali
 
 /// The two engines against each other, with and without faults of chunks.
-@Suite("A verifier with a wallet")
+@Suite("Verifier and wallet engines together")
 struct PairTests {
   static let mtus = [67, 100, 185, 247, 512, 517]
   static let sizes = [1, 2, 60, 500, 4096, 30_000, 100_000]
@@ -17,7 +17,7 @@ struct PairTests {
 
   static let cases = Dialect.Name.allCases.flatMap { name in mtus.map { (name, $0) } }
 
-  @Test("Every transfer ends in time: complete on both sides, or with named errors on both", arguments: cases)
+  @Test("Every transfer ends in time, either complete on both sides or with named errors on both", arguments: cases)
   func everyWeather(name: Dialect.Name, mtu: Int) throws {
     var (whole, failed) = (0, 0)
     for seed in UInt64(0)..<50 {
@@ -34,7 +34,7 @@ struct PairTests {
     #expect(whole > 10 && failed > 3, "\(whole) whole, \(failed) failed")
   }
 
-  @Test("A credential of 1 MiB arrives through losses and duplicates", arguments: [185, 517])
+  @Test("A credential of 1 MiB arrives in spite of losses and duplicates", arguments: [185, 517])
   func large(mtu: Int) throws {
     let weather = Pair.Weather(loss: 10, corruption: 5, duplication: 10, delay: 10)
     var pair = try Pair(text: Self.text, in: .v05, mtu: mtu, weather: weather, seed: 5)
@@ -58,7 +58,7 @@ struct PairTests {
     }
   }
 
-  @Test("An Android wallet that writes only commands is served")
+  @Test("An Android wallet that sends only write commands is served")
   func commandsOnly() throws {
     var configuration = WalletEngine.Configuration()
     configuration.controlsWithResponse = false

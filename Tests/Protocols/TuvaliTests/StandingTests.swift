@@ -4,7 +4,7 @@ import Testing
 @testable import Tuvali
 
 /// The choice of the session to preempt, in random halls.
-@Suite("Health of sessions, and which is preempted")
+@Suite("Session health, and which session is preempted")
 struct StandingTests {
   private static let now = Instant.zero.advanced(by: .seconds(1000))
 
@@ -26,12 +26,12 @@ struct StandingTests {
     (standing(age: 31_000, silence: 9000, bytes: 1, isDelivered: true), .old(.seconds(31))),
   ]
 
-  @Test("Idle time, slowness and age are faults from their limits on", arguments: faults)
+  @Test("A session has a fault if its idle time, slowness or age reaches the limit", arguments: faults)
   func fault(standing: Standing, fault: Standing.Fault?) {
     #expect(standing.fault(at: Self.now) == fault)
   }
 
-  @Test("Idle sessions rank below slow ones, and slow below old ones")
+  @Test("Idle sessions rank below slow ones, and slow ones below old ones")
   func order() {
     let old = Self.standing(age: 60_000, silence: 1, bytes: 200_000)
     let slow = Self.standing(age: 6000, silence: 1, bytes: 6000)
@@ -46,7 +46,7 @@ struct StandingTests {
     #expect(Standing.worst(of: [nil], at: Self.now) == nil)
   }
 
-  @Test("A session is preempted if and only if one has a fault, and it has the worst")
+  @Test("The session with the worst health fault is preempted, and none is if no session has a fault")
   func randomHalls() {
     var gone = 0
     for seed in UInt64(0)..<2000 {

@@ -7,17 +7,17 @@ import Testing
 @testable import Tuvali
 
 /// Observed results of the originals for the same bytes; facts: tuvali.md section 12.
-@Suite("Tuvali's vectors")
+@Suite("Tuvali vectors")
 struct VectorTests {
   let vectors = Vectors.shared
 
-  @Test("The tests know every section of the vector file")
+  @Test("The tests cover every section of the Tuvali vector file")
   func sections() throws {
     let read = Set(Vectors.CodingKeys.allCases.map(\.rawValue))
     #expect(try Vectors.sectionNames() == read.union(Vectors.prose))
   }
 
-  @Test("Private keys give the recorded public keys and shared secret")
+  @Test("The recorded private keys give the recorded public keys and shared secret")
   func keyAgreement() throws {
     let keys = vectors.keys
     #expect(try keys.verifier().publicKey.bytes == keys.verifierPublicHex.bytes)
@@ -27,7 +27,9 @@ struct VectorTests {
     #expect(try keys.wallet().sharedSecret(with: keys.verifier().publicKey).equals(expected))
   }
 
-  @Test("Each direction's key comes from the salt and receiver's name", arguments: SessionKeys.Receiver.allCases)
+  @Test(
+    "Each direction's key is derived from the salt and the receiver's name, as recorded",
+    arguments: SessionKeys.Receiver.allCases)
   func derivation(receiver: SessionKeys.Receiver) throws {
     let keys = vectors.keys
     let expected = receiver == .verifier ? keys.hkdf.keyInfoSkverifierHex : keys.hkdf.keyInfoSkwalletHex
@@ -45,7 +47,7 @@ struct VectorTests {
     #expect(try theirs.open(sealed, limit: 100) == text)
   }
 
-  @Test("Identify has the nonce and the wallet's key")
+  @Test("The recorded Identify contains the nonce and the wallet's key")
   func identify() throws {
     let expected = vectors.identify.payloadHex.bytes
     #expect(vectors.identify.length == Identify.size)
@@ -55,7 +57,7 @@ struct VectorTests {
     #expect(try Identify(reading: expected) == identify)
   }
 
-  @Test("Both spellings of the URI are written and read", arguments: Vectors.shared.uri.cases)
+  @Test("Both recorded spellings of the invitation URI are written and read", arguments: Vectors.shared.uri.cases)
   func uri(row: Vectors.URISection.Row) throws {
     let key = try X25519.PublicKey(vectors.keys.verifierPublicHex.bytes)
     let invitation = try Invitation(name: row.name, key: key)
@@ -66,7 +68,7 @@ struct VectorTests {
     #expect(invitation.advertisedServiceData == row.expectedAdvServiceDataHex.bytes)
   }
 
-  @Test("The Android demo's URI is read and written unchanged")
+  @Test("The Android demo's invitation URI is read, and written unchanged")
   func repositorySample() throws {
     let sample = vectors.uri.repoSample
     let invitation = try Invitation(reading: sample.uri)
@@ -75,7 +77,7 @@ struct VectorTests {
     #expect(invitation.text(as: .uriWithColon) == sample.uri)
   }
 
-  @Test("The service data split the key over both payloads; a name fits or is refused")
+  @Test("The service data contain the key split over both payloads, and a name fits or is refused")
   func advertising() throws {
     #expect(vectors.advertising.maxNameBytes == Limits.nameBytes)
     let key = try X25519.PublicKey(vectors.keys.verifierPublicHex.bytes)
@@ -91,7 +93,7 @@ struct VectorTests {
   }
 
   @Test(
-    "Each dialect advertises the UUIDs of its profile",
+    "Each dialect advertises the UUIDs of its recorded profile",
     arguments: [("tuvali_0_5", [Dialect.v05]), ("tuvali_0_2_4_to_0_4_9", [.v04, .v03])])
   func profiles(name: String, dialects: [Dialect]) throws {
     let profile = try #require(vectors.advertising.profiles[name])
@@ -101,7 +103,7 @@ struct VectorTests {
     }
   }
 
-  @Test("An MTU gives the sizes of the table and is accepted from 67 on", arguments: Vectors.shared.mtu)
+  @Test("Each MTU gives the sizes of the recorded table, and is accepted from 67 on", arguments: Vectors.shared.mtu)
   func mtu(row: Vectors.MTURow) {
     let layout = ChunkLayout(mtu: row.attMtu)
     #expect(layout.maxData == row.maxData)
@@ -111,7 +113,7 @@ struct VectorTests {
     #expect(layout.isUsable == row.iosWalletAccepts)
   }
 
-  @Test("The checksum is KERMIT and not CCITT-FALSE", arguments: Vectors.shared.crc)
+  @Test("The chunk checksum is CRC-16/KERMIT and not CCITT-FALSE", arguments: Vectors.shared.crc)
   func crc(row: Vectors.CRCRow) {
     let crc = CRC16.kermit(row.dataHex.bytes)
     #expect(Hex.encode([UInt8(crc >> 8), UInt8(crc & 0xFF)]) == row.kermitHex)
@@ -119,7 +121,7 @@ struct VectorTests {
   }
 
   @Test(
-    "A recorded frame opens with the right key only, and a sealed frame opens again",
+    "A recorded frame is decrypted with the right key only, and a sealed frame is decrypted again",
     arguments: Vectors.shared.payloads)
   func payload(row: Vectors.Payload) throws {
     let keys = try vectors.keys.session()
@@ -140,7 +142,7 @@ struct VectorTests {
   }
 
   @Test(
-    "A frame is cut into the recorded chunks at each MTU and reassembled", arguments: Vectors.shared.payloads)
+    "A frame is split into the recorded chunks at each MTU, and reassembled", arguments: Vectors.shared.payloads)
   func chunks(row: Vectors.Payload) throws {
     let frame = row.frameHex.bytes
     #expect(ResponseSize(frame.count).bytes(as: .bigEndian) == row.responseSizeHex.bytes)
@@ -157,7 +159,7 @@ struct VectorTests {
     }
   }
 
-  @Test("A frame whose length is a multiple of the payload has no short and no empty chunk")
+  @Test("A frame whose length is a multiple of the payload size has no short and no empty chunk")
   func exactMultiple() throws {
     let row = vectors.exactMultiple
     let layout = ChunkLayout(mtu: row.attMtu)
@@ -166,7 +168,7 @@ struct VectorTests {
     #expect(assembled(recorded, size: row.frameHex.bytes.count, layout, first: 1) == row.frameHex.bytes)
   }
 
-  @Test("Each dialect has its own encoding of sizes and chunk numbers")
+  @Test("Each Tuvali dialect has its own encoding of sizes and chunk numbers")
   func dialects() throws {
     let frame = try #require(vectors.payloads.first).frameHex.bytes
     #expect(vectors.dialects.count == Dialect.Name.allCases.count)
@@ -187,7 +189,7 @@ struct VectorTests {
     }
   }
 
-  @Test("A report is encoded and decoded as recorded", arguments: Vectors.shared.transferReports)
+  @Test("A Tuvali report is encoded and decoded as recorded", arguments: Vectors.shared.transferReports)
   func report(row: Vectors.ReportRow) throws {
     let report: TransferReport =
       row.missingTotal == 0 ? .success : .missing(row.sequencesOnWire, totalPages: row.totalPages)
@@ -195,7 +197,7 @@ struct VectorTests {
     #expect(try TransferReport(reading: row.frameHex.bytes) == report)
   }
 
-  @Test("A report on a frame has the first page of missing chunks", arguments: Vectors.shared.transferReports)
+  @Test("A report about a frame contains the first page of missing chunks", arguments: Vectors.shared.transferReports)
   func reportOnFrame(row: Vectors.ReportRow) throws {
     let layout = ChunkLayout(mtu: row.attMtu)
     #expect(layout.reportPage == row.pageSize)
@@ -212,7 +214,7 @@ struct VectorTests {
     #expect(TransferReport(for: assembler).bytes == row.frameHex.bytes)
   }
 
-  @Test("A report with an empty list or an odd byte is read; a short or unknown one is refused")
+  @Test("A report with an empty list or an odd byte is read; one that is short or of unknown type is refused")
   func reportEdges() throws {
     let rows = vectors.transferReportRxEdge.map(\.frameHex.bytes)
     #expect(rows.count == 4)

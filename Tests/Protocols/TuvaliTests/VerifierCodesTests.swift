@@ -7,7 +7,7 @@ import Testing
 
 /// The codes that a phone may have read when the code is replaced, and their dependence on the link. Facts: tuvali.md
 /// section 2.
-@Suite("The verifier and its codes")
+@Suite("The verifier engine and its QR codes")
 struct VerifierCodesTests {
   private static let second = LinkID(2)
 
@@ -26,7 +26,7 @@ struct VerifierCodesTests {
     ["deliver \(link)", "notify \(link) transferReportResponse 010000", "tell \(link) received"]
   }
 
-  @Test("A wallet that connected before any code was shown transfers its credential, five times in a row")
+  @Test("A wallet that connected before any QR code was shown transfers its credential, five times in a row")
   func linkOfTheMesh() throws {
     var bench = VerifierBench()
     _ = bench.pass(.seconds(3600))
@@ -46,7 +46,7 @@ struct VerifierCodesTests {
   }
 
   @Test(
-    "Two wallets with the same code are both served, whether the second link came up before or after the first"
+    "Two wallets with the same QR code are both served, in whatever order they connected"
   )
   func sameCode() throws {
     for isBefore in [true, false] {
@@ -68,7 +68,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("Five wallets that connect with the same code are all served")
+  @Test("Five wallets that connect with the same QR code are all served")
   func crowdWithOneCode() throws {
     var bench = VerifierBench { $0.visitors = 5 }
     let code = try #require(bench.engine.invitation)
@@ -82,7 +82,7 @@ struct VerifierCodesTests {
     #expect(Set(bench.invitations.map(\.key)).count == 2)
   }
 
-  @Test("A credential for a code that was replaced six seconds before its link came up fails with wrongCode")
+  @Test("A credential for a QR code replaced 6 s before the link came up fails with wrongCode")
   func wrongCode() throws {
     var bench = VerifierBench { $0.visitors = 2 }
     let code = try #require(bench.engine.invitation)
@@ -110,7 +110,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("At most 4 earlier keys are stored, for at most 20 s after their codes were replaced")
+  @Test("At most 4 earlier keys are stored, for at most 20 s after their QR codes were replaced")
   func keysAlive() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...20 {
@@ -125,7 +125,7 @@ struct VerifierCodesTests {
     #expect(bench.engine.privateKeyCount == 0)
   }
 
-  @Test("Wallets that send only Identify replace the code 4 times, then once in 5 s")
+  @Test("Wallets that send only Identify replace the QR code 4 times, then once in 5 s")
   func stableCode() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     var replaced: [Int] = []
@@ -141,7 +141,7 @@ struct VerifierCodesTests {
     #expect(replaced.prefix(4) == [0, 1, 2, 3] && replaced.count == 7, "\(replaced)")
   }
 
-  @Test("A code that was not replaced at Identify is replaced when the wallet announces its size")
+  @Test("A QR code that was not replaced at Identify is replaced when the wallet announces its size")
   func replacedAtSize() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...4 { _ = try bench.admit(LinkID(number)) }
@@ -204,7 +204,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("Repeating Identify does not extend a session's slot")
+  @Test("Repeating Identify does not extend the time of a session slot")
   func beginningAnew() throws {
     var bench = VerifierBench()
     _ = try bench.admit()

@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// The size, the chunks, the report. Facts: tuvali.md sections 3, 5 and 6.
-@Suite("The verifier's frame")
+@Suite("Frames received by the verifier engine")
 struct VerifierFrameTests {
   // MARK: The size
 
@@ -26,7 +26,7 @@ struct VerifierFrameTests {
     #expect(actions == code.map { ["tell 1 \($0)", "notify 1 disconnect 01"] } ?? ["tell 1 announced"])
   }
 
-  @Test("A size of under 4 bytes ends the transfer with TVV_UNK_002; further bytes are ignored")
+  @Test("A size of under 4 bytes ends the transfer with TVV_UNK_002, and bytes after the fourth are ignored")
   func sizeLength() throws {
     for count in 0...3 {
       var bench = VerifierBench()
@@ -90,7 +90,7 @@ struct VerifierFrameTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A single missing chunk is requested again")
+  @Test("The verifier requests a single missing chunk again")
   func singleChunk() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -101,7 +101,7 @@ struct VerifierFrameTests {
     #expect(bench.report() == ["unseal 1"])
   }
 
-  @Test("A second payload after a complete frame is ignored")
+  @Test("A second size and chunk after a complete frame are ignored")
   func secondPayload() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .deciding, .leaving, .closing] {
       var bench = try VerifierBench(at: stage)
@@ -114,7 +114,7 @@ struct VerifierFrameTests {
 
   // MARK: The report
 
-  @Test("A report request before the size is ignored")
+  @Test("A report request before the credential's size is ignored")
   func reportBeforeSize() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -123,7 +123,7 @@ struct VerifierFrameTests {
     #expect(bench.announce(17) == ["tell 1 announced"])
   }
 
-  @Test("Only a first byte of 1 requests a report")
+  @Test("A value requests a report from the verifier only if its first byte is 1")
   func singleBytes() throws {
     let vectors = Vectors.shared.singleByteMessages
     for value in [vectors.transferReportRequest.error, vectors.transferReportRequest.uninitialisedIgnored] {
@@ -151,7 +151,7 @@ struct VerifierFrameTests {
     #expect(bench.handle(.dismissed(VerifierBench.wallet)) == ["notify 1 disconnect \(disconnect)"])
   }
 
-  @Test("Missing chunks are reported and resent, and the transfer continues")
+  @Test("Missing chunks are reported and sent again, and the transfer continues")
   func missing() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -173,7 +173,7 @@ struct VerifierFrameTests {
     #expect(bench.delivered == [text])
   }
 
-  @Test("SUCCESS is repeated on request, and the credential is delivered once")
+  @Test("The report SUCCESS is repeated on request, and the credential is delivered once")
   func successAgain() throws {
     for stage in [VerifierBench.Stage.deciding, .leaving] {
       var bench = try VerifierBench(at: stage)
@@ -186,7 +186,7 @@ struct VerifierFrameTests {
     }
   }
 
-  @Test("A second report request neither delays the due report nor adds one")
+  @Test("A second report request neither delays the due report nor causes another one")
   func oneReport() throws {
     var bench = try VerifierBench(at: .reporting)
     #expect(bench.pass(.milliseconds(39)) == [])
@@ -195,7 +195,7 @@ struct VerifierFrameTests {
     #expect(bench.pass(.milliseconds(39)) == [])
   }
 
-  @Test("With a delay of zero a report is sent at once")
+  @Test("With a report delay of zero a report is sent at once")
   func noDelay() throws {
     var bench = VerifierBench { $0.reportDelay = .zero }
     _ = try bench.admit()
@@ -211,7 +211,7 @@ struct VerifierFrameTests {
     return table.sorted { $0.0 < $1.0 } + rule.totalsThatRoundDown.map { ($0, $0 * 7 / 10 - 1) }
   }()
 
-  @Test("Up to 70% of chunks may be missing; one more ends the transfer with TVV_TRA_002")
+  @Test("Up to 70% of the chunks may be missing; one more ends the transfer with TVV_TRA_002")
   func seventyPercentRule() throws {
     #expect(Self.seventyPercent.count == 83)
     for (total, tolerated) in Self.seventyPercent {
@@ -231,7 +231,7 @@ struct VerifierFrameTests {
     }
   }
 
-  @Test("Adding a chunk does not copy the frame")
+  @Test("Adding a chunk does not copy the memory of the frame")
   func inPlace() throws {
     let frame = [UInt8](repeating: 7, count: 1 << 20)
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 517), firstSequence: 1)
@@ -260,7 +260,7 @@ struct VerifierFrameTests {
     return payloads?.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } ?? 0
   }
 
-  @Test("An unexpected chunk changes no state", arguments: VerifierBench.Stage.allCases)
+  @Test("An unexpected chunk does not change the verifier's state", arguments: VerifierBench.Stage.allCases)
   func strayChunk(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     let (deadline, progress) = (bench.engine.deadline, bench.engine.progress)

@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// Wallets that have sent an Identify and no size: a person chooses a card, or an attacker occupies every link.
-@Suite("The verifier with idle wallets")
+@Suite("Idle wallets at the verifier engine")
 struct VerifierIdleTests {
   /// A verifier whose wallets may have this number of links.
   private static func bench(links: Int) -> VerifierBench {
@@ -15,7 +15,7 @@ struct VerifierIdleTests {
     }
   }
 
-  @Test("Four wallets idle for 4 min after Identify use no slot, and a fifth is served at once")
+  @Test("Four wallets that are idle for 4 min after Identify use no session slot, and a fifth is served at once")
   func choosing() throws {
     var bench = Self.bench(links: 7)
     var keys: [SessionKeys] = []
@@ -31,7 +31,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 0 && bench.engine.counters.failed == 0)
   }
 
-  @Test("A wallet that sends 299 s after its Identify is served")
+  @Test("A wallet that sends its credential 299 s after its Identify is served")
   func thinking() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -42,7 +42,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "If a link is needed, the longest idle wallet loses its link, at the earliest 2 s after Identify")
+    "If a link is needed, the wallet that is idle longest is disconnected, at least 2 s after Identify")
   func idlest() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {
@@ -63,7 +63,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 1)
   }
 
-  @Test("A wallet that sends data does not lose its link to another wallet")
+  @Test("A wallet that is sending data is not disconnected in favour of another wallet")
   func sendersStay() throws {
     var bench = Self.bench(links: 3)
     for number in UInt64(1)...2 {
@@ -87,7 +87,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "A new link replaces an unidentified one, then an idle session's; one of a distrusted peer replaces none"
+    "A new link replaces one without Identify, then an idle one; a peer that failed recently replaces none"
   )
   func newLinks() throws {
     var bench = Self.bench(links: 4)
@@ -104,7 +104,7 @@ struct VerifierIdleTests {
     #expect(bench.open(LinkID(8)) == ["tell 3 silent", "cut 3"])
   }
 
-  @Test("Idle wallets whose sessions failed recently lose their links first")
+  @Test("Idle wallets whose sessions failed recently are disconnected first")
   func distrustedFirst() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {

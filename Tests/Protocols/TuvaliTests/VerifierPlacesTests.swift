@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// Simultaneous sessions, and the choice of the session to preempt when no slot is free.
-@Suite("Session slots of the verifier")
+@Suite("Session slots of the verifier engine")
 struct VerifierPlacesTests {
   private static func bench(places: Int = 4) -> VerifierBench { VerifierBench { $0.visitors = places } }
 
@@ -21,7 +21,7 @@ struct VerifierPlacesTests {
     ["refuse \(reason)", "tell \(link) TVV_UNK_001 \(reason == "full" ? "noCapacity" : reason)"]
   }
 
-  @Test("After each Identify a new key is advertised, and each session uses its own")
+  @Test("After each Identify a new key is advertised, and each session uses its own key")
   func ownKeys() throws {
     var bench = Self.bench()
     var frames: [LinkID: [UInt8]] = [:]
@@ -49,7 +49,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors.map(\.number) == [1, 3, 4])
   }
 
-  @Test("Sessions that time out together end one by one")
+  @Test("Sessions whose timeouts are at the same time end one after the other")
   func together() throws {
     var bench = Self.bench()
     for number in UInt64(1)...3 { _ = try bench.admit(LinkID(number)) }
@@ -77,7 +77,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors == [LinkID(3)])
   }
 
-  @Test("A session below 2 kB/s may be preempted after 5 s, one above after 30 s")
+  @Test("A session slower than 2 kB/s may be preempted after 5 s, and a faster one after 30 s")
   func slowAndOld() throws {
     for (bytes, isSlow) in [(1900, true), (2100, false)] {
       var bench = Self.bench(places: 1)
@@ -147,7 +147,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors == [VerifierBench.wallet])
   }
 
-  @Test("A new link replaces the longest silent one after 4 s")
+  @Test("A new link replaces the link that has been silent longest, if for at least 4 s")
   func waitingRoom() throws {
     var bench = VerifierBench { $0.waitingLinks = 2 }
     for number in UInt64(1)...2 {
@@ -164,7 +164,7 @@ struct VerifierPlacesTests {
 
   // MARK: Room
 
-  @Test("Without capacity no invitation is advertised; with capacity again there is one with a new key")
+  @Test("Without capacity no invitation is advertised, and with capacity again there is one with a new key")
   func noRoom() throws {
     var bench = Self.bench()
     let first = bench.engine.invitation
@@ -182,7 +182,7 @@ struct VerifierPlacesTests {
     #expect(bench.handle(.room(.boundless)) == ["advertise OVPMOSIP"])
   }
 
-  @Test("A wallet is refused at its size if capacity minus announced sizes is too small")
+  @Test("A wallet is refused at its size if the capacity minus all announced sizes is too small")
   func roomAtSize() throws {
     var bench = Self.bench()
     for number in UInt64(1)...4 { _ = try bench.admit(LinkID(number)) }

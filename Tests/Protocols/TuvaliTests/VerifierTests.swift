@@ -6,9 +6,9 @@ import Testing
 @testable import Tuvali
 
 /// One session, from Identify to its end. Facts: tuvali.md sections 5 to 7.
-@Suite("The verifier with one wallet")
+@Suite("The verifier engine with one wallet")
 struct VerifierTests {
-  @Test("A session runs from the invitation to the verdict, and the next one has another key")
+  @Test("A session runs from the invitation to the verdict, and the next session has another key")
   func wholeVisit() throws {
     var bench = VerifierBench(isStarted: false)
     #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
@@ -39,7 +39,7 @@ struct VerifierTests {
     #expect(bench.engine.linkDeadline == nil)
   }
 
-  @Test("A session is answered in the wallet's dialect", arguments: Dialect.Name.allCases)
+  @Test("The verifier answers in the dialect that the wallet uses", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) throws {
     let dialect = Dialect.named(name)
     var bench = VerifierBench()
@@ -62,7 +62,7 @@ struct VerifierTests {
 
   // MARK: Identify
 
-  @Test("An Identify of 43 bytes is ignored, one of 45 is read")
+  @Test("An Identify of 43 bytes is ignored, and one of 45 bytes is read")
   func identifyLength() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -73,7 +73,7 @@ struct VerifierTests {
     #expect(bench.write(identify.bytes + [9], to: .identify) == ["advertise OVPMOSIP", "tell 1 secured v05"])
   }
 
-  @Test("A repeated Identify changes nothing")
+  @Test("A repeated equal Identify changes nothing")
   func sameIdentifyAgain() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -85,7 +85,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A different Identify is ignored and counted, before and after the size", arguments: [false, true])
+  @Test("A second, different Identify is ignored and counted, before and after the size", arguments: [false, true])
   func otherIdentify(isSizeAnnounced: Bool) throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -98,7 +98,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A code's private key is destroyed 20 s after the Identify that replaced the code")
+  @Test("The private key of a QR code is destroyed 20 s after the Identify that replaced the code")
   func privateKeyGoes() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -111,7 +111,7 @@ struct VerifierTests {
     #expect(privateKeys(in: bench.engine).map(\.publicKey) == [next.key])
   }
 
-  @Test("A wallet with a low-order key is refused by name, and advertising continues")
+  @Test("A wallet with a low-order key is refused with a named error, and advertising continues")
   func weakKey() throws {
     let lowOrder = [
       String(repeating: "00", count: 32),
@@ -156,7 +156,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("A credential that could not be stored ends the session without SUCCESS")
+  @Test("A credential that could not be stored ends the transfer session without the report SUCCESS")
   func notKept() throws {
     var bench = try VerifierBench(at: .keeping)
     let full = TuvaliError(.verifierUnknown, .limitExceeded, "No room.")
@@ -165,7 +165,7 @@ struct VerifierTests {
         == ["tell 1 TVV_UNK_001 limitExceeded", "notify 1 disconnect 01"])
   }
 
-  @Test("An MTU below 67 ends the link with TVV_CON_001, before or after Identify")
+  @Test("An MTU below 67 ends a wallet's link with TVV_CON_001, before or after Identify")
   func smallMTU() throws {
     var bench = VerifierBench()
     #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
@@ -183,7 +183,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("The last MTU before the first chunk applies")
+  @Test("The chunk size follows the last MTU before the first chunk")
   func latestMTU() throws {
     var bench = VerifierBench()
     let keys = try bench.admit(mtu: 100)
@@ -194,7 +194,7 @@ struct VerifierTests {
     #expect(bench.report() == ["unseal 1"])
   }
 
-  @Test("Writes to other characteristics or in another dialect are ignored")
+  @Test("The verifier ignores writes to other characteristics or in another dialect")
   func strayWrites() throws {
     var bench = try VerifierBench(at: .ready)
     let stray = Characteristic.allCases.filter { $0.direction != .toVerifier }

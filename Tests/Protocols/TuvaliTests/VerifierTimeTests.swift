@@ -4,9 +4,9 @@ import Testing
 @testable import Tuvali
 
 /// Each timer one nanosecond before its time and at it. Facts: tuvali.md section 7.
-@Suite("Timeouts of the verifier")
+@Suite("Timeouts of the verifier engine")
 struct VerifierTimeTests {
-  @Test("A wallet without Identify is cut after 10 s")
+  @Test("A wallet that sends no Identify is disconnected after 10 s")
   func identify() {
     var bench = VerifierBench()
     _ = bench.open()
@@ -15,7 +15,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("Silent links are cut in the order of their timeouts")
+  @Test("Links without Identify are cut in the order of their timeouts")
   func severalSilent() {
     var bench = VerifierBench()
     for number: UInt64 in [3, 1, 2] { _ = bench.open(LinkID(number)) }
@@ -25,7 +25,7 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(4), ["tell 4 silent", "cut 4"])
   }
 
-  @Test("A silent link is cut while another wallet is served")
+  @Test("A link without Identify is cut while another wallet is served")
   func silentBesideVisit() throws {
     var bench = try VerifierBench(at: .ready)
     _ = bench.open(LinkID(2))
@@ -34,7 +34,7 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(290) - .nanoseconds(1), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
-  @Test("A link with too small an MTU has 0.5 s to leave, whatever its MTU becomes")
+  @Test("A wallet with too small an MTU is cut after 0.5 s, whatever its MTU becomes")
   func hopelessLink() {
     var bench = VerifierBench()
     _ = bench.open(mtu: 66)
@@ -45,14 +45,14 @@ struct VerifierTimeTests {
     #expect(bench.engine.counters.failed == 1)
   }
 
-  @Test("A report is sent 40 ms after its request")
+  @Test("The verifier sends a report 40 ms after its request")
   func report() throws {
     var bench = try VerifierBench(at: .reporting)
     bench.expectAt(.milliseconds(40), ["unseal 1"])
   }
 
   @Test(
-    "SUCCESS and verdict are delayed too, for Android wallets that subscribe late")
+    "The report SUCCESS and the verdict are delayed, too, for Android wallets that subscribe late")
   func successAndVerdict() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -65,7 +65,7 @@ struct VerifierTimeTests {
     #expect(verdict.first == "notify 1 verificationStatus 00")
   }
 
-  @Test("A chunk does not delay a due report")
+  @Test("A chunk that arrives does not delay a due report")
   func reportIsNotPutOff() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -76,7 +76,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(1), ["unseal 1"])
   }
 
-  @Test("A wallet may be idle for 5 min after Identify and for 1 min during the transfer")
+  @Test("A wallet may be idle for 5 min after Identify, and for 1 min during the transfer")
   func idle() throws {
     for (stage, time) in [(.ready, 300), (.receiving, 60)] as [(VerifierBench.Stage, Int)] {
       var bench = try VerifierBench(at: stage)
@@ -127,7 +127,7 @@ struct VerifierTimeTests {
   }
 
   @Test(
-    "After announcing the frame size a wallet has 1 min and 1 s per 1,000 bytes, at most 15 min",
+    "After announcing the size a wallet has 1 min and 1 s per 1,000 bytes, at most 15 min",
     arguments: [(1000, 61), (100_000, 160), (2_000_000, 900)])
   func visitTime(size: Int, seconds: Int) throws {
     var bench = try VerifierBench(at: .ready)
@@ -143,7 +143,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(500), ["cut 1", "tell 1 ended"])
   }
 
-  @Test("A report on a complete frame is sent without a request after 2 idle seconds")
+  @Test("A report about a complete frame is sent without a request after 2 s without a write")
   func unasked() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -155,7 +155,7 @@ struct VerifierTimeTests {
     #expect(bench.unsealAndKeep().contains("notify 1 transferReportResponse 010000"))
   }
 
-  @Test("A complete frame is processed 5 s later although the wallet keeps writing")
+  @Test("A complete frame is processed after 5 s even if the wallet continues to write")
   func neverQuiet() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -185,7 +185,7 @@ struct VerifierTimeTests {
     #expect((bench.engine.deadline ?? .zero) > bench.now)
   }
 
-  @Test("Decrypting and storing have a timeout of 1 min")
+  @Test("Decrypting and storing a credential have a timeout of 1 min")
   func slowHouse() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -203,7 +203,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.counters.failed == 0)
   }
 
-  @Test("A wallet is asked to disconnect 2 s after the verdict, and cut 0.5 s later")
+  @Test("A wallet is asked to disconnect 2 s after the verdict, and its link is cut 0.5 s later")
   func leaving() throws {
     var bench = try VerifierBench(at: .leaving)
     bench.expectAt(.seconds(2), ["notify 1 disconnect 01"])
@@ -211,7 +211,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.linkDeadline == nil)
   }
 
-  @Test("A wallet that was asked to disconnect is cut in time, whatever it writes")
+  @Test("The link of a wallet that was asked to disconnect is cut in time, whatever the wallet writes")
   func closeGuard() throws {
     var bench = try VerifierBench(at: .closing)
     for characteristic in Characteristic.allCases { #expect(bench.write([1], to: characteristic) == []) }
@@ -219,7 +219,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(500), ["cut 1", "tell 1 ended"])
   }
 
-  @Test("After every event the deadline is in the future", arguments: VerifierBench.Stage.allCases)
+  @Test("After every event the verifier engine's deadline is in the future", arguments: VerifierBench.Stage.allCases)
   func deadlineIsAhead(stage: VerifierBench.Stage) throws {
     let bench = try VerifierBench(at: stage)
     let deadline = try #require(bench.engine.deadline)

@@ -5,12 +5,12 @@ import Testing
 @testable import Tuvali
 
 /// Which wallets get a session slot, and when the key is replaced. Facts: tuvali.md sections 2 and 7.
-@Suite("A verifier with several wallets")
+@Suite("The verifier engine with several wallets")
 struct VerifierVisitorsTests {
   static let second = LinkID(2)
 
   @Test(
-    "A wallet that announces a size while the only slot is used is refused without disturbing it",
+    "A wallet that announces a size while the only slot is in use is refused and does not disturb the other",
     arguments: VerifierBench.Stage.allCases)
   func bargingIn(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
@@ -38,7 +38,7 @@ struct VerifierVisitorsTests {
     }
   }
 
-  @Test("A wallet refused at its size is asked to disconnect after the answer, then cut")
+  @Test("A wallet refused at its size is asked to disconnect after the answer, and then its link is cut")
   func refusedAtSize() throws {
     var bench = try VerifierBench(at: .receiving)
     _ = try bench.admit(Self.second)
@@ -51,7 +51,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitors == [VerifierBench.wallet])
   }
 
-  @Test("A refused wallet is cut once its answer has been sent, and its writes are refused")
+  @Test("The link of a refused wallet is cut once its answer was sent, and its writes are refused")
   func turnedDown() throws {
     var bench = VerifierBench()
     let (identify, _) = try bench.identification()
@@ -72,7 +72,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(Self.second)) == [])
   }
 
-  @Test("A refused wallet takes no slot of waiting links, and is cut when the verifier stops")
+  @Test("A refused wallet does not count as a waiting link, and its link is cut when the verifier stops")
   func turnedDownTakesNoPlace() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
     let (identify, _) = try bench.identification()
@@ -87,7 +87,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.turnedDownLinks == 0 && bench.engine.deadline == nil)
   }
 
-  @Test("Writes before Identify are ignored")
+  @Test("The verifier ignores writes before Identify")
   func writesBeforeIdentify() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -99,7 +99,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitor == VerifierBench.wallet)
   }
 
-  @Test("Writes on an unknown link are refused")
+  @Test("The verifier refuses writes on an unknown link")
   func unknownLink() throws {
     var bench = VerifierBench()
     let (identify, _) = try bench.identification()
@@ -111,7 +111,7 @@ struct VerifierVisitorsTests {
     #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse busy"])
   }
 
-  @Test("The limit of waiting links is accepted, one more is refused, and an ended one frees its slot")
+  @Test("Waiting links are accepted up to the limit, one more is refused, and an ended one frees its slot")
   func waitingLimit() throws {
     var bench = VerifierBench { $0.waitingLinks = 3 }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
@@ -125,7 +125,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkOpened(LinkID(7), at: bench.now)) == [])
   }
 
-  @Test("Sessions reduce the number of waiting links, down to one")
+  @Test("Sessions reduce the permitted number of waiting links, down to one")
   func linksOfVisitors() throws {
     var bench = VerifierBench {
       $0.links = 3
@@ -146,7 +146,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkOpened(LinkID(8), at: bench.now)) == ["tell 8 refused busy", "cut 8"])
   }
 
-  @Test("A link that is reported twice keeps its time and slot")
+  @Test("A link that is reported twice to the verifier keeps its start time and slot")
   func openedTwice() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
     _ = bench.open()
@@ -161,7 +161,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.deadline == visit)
   }
 
-  @Test("Each session is followed by an invitation with a new key, however it ended")
+  @Test("After each session there is an invitation with a new key, however the session ended")
   func freshKeys() throws {
     var bench = VerifierBench()
     for number in UInt64(1)...20 {
@@ -189,7 +189,7 @@ struct VerifierVisitorsTests {
   }
 
   @Test(
-    "A lost link ends the session, with an error if the credential is incomplete",
+    "A lost link ends the transfer session, with an error if the credential is incomplete",
     arguments: VerifierBench.Stage.allCases)
   func linkLost(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
@@ -201,7 +201,9 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == [])
   }
 
-  @Test("A dismissed wallet gets Disconnect at every stage and is then cut", arguments: VerifierBench.Stage.allCases)
+  @Test(
+    "A wallet that a program dismisses gets Disconnect at every stage, and its link is then cut",
+    arguments: VerifierBench.Stage.allCases)
   func dismissed(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     let failed = bench.engine.counters.failed
@@ -221,7 +223,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitors == [LinkID(1), LinkID(3)])
   }
 
-  @Test("Stopping ends the session and cuts every link", arguments: VerifierBench.Stage.allCases)
+  @Test("Stopping the verifier ends the session and cuts every link", arguments: VerifierBench.Stage.allCases)
   func stop(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     _ = bench.open(LinkID(3))
@@ -239,7 +241,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
   }
 
-  @Test("Results after the end of a session have no effect")
+  @Test("Results that arrive after the end of a transfer session have no effect")
   func lateResults() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -252,7 +254,7 @@ struct VerifierVisitorsTests {
     }
   }
 
-  @Test("A name that does not fit is not advertised, and advertising stops")
+  @Test("A verifier name that does not fit the advertisement is not advertised, and advertising stops")
   func badName() throws {
     var bench = VerifierBench(isStarted: false) { $0.name = "FIFTEENBYTENAME" }
     #expect(bench.handle(.start) == [])

@@ -5,11 +5,11 @@ import Testing
 @testable import Tuvali
 
 /// From the size to the verdict, and every other end. Facts: tuvali.md sections 5 to 7.
-@Suite("Sending by the wallet")
+@Suite("Sending by the wallet engine")
 struct WalletSendingTests {
   // MARK: Chunks
 
-  @Test("The radio has at most the window's number of unconfirmed chunks", arguments: [1, 2, 16, 1000])
+  @Test("The radio never has more unconfirmed chunks than the window", arguments: [1, 2, 16, 1000])
   func window(size: Int) throws {
     var bench = try WalletBench(at: .announcing, text: noise(5000, seed: 1)) { $0.window = size }
     _ = bench.handle(.written(.responseSize, nil))
@@ -28,14 +28,14 @@ struct WalletSendingTests {
     #expect(words == ["request transferReportRequest 01"])
   }
 
-  @Test("With a window of 0 one chunk is sent at a time")
+  @Test("With a window of 0 the wallet sends one chunk at a time")
   func noWindow() throws {
     var bench = try WalletBench(at: .sending) { $0.window = 0 }
     #expect(bench.chunks.count == 1)
     #expect(bench.allChunksLeave().last == "request transferReportRequest 01")
   }
 
-  @Test("A frame that needs more than 32,767 chunks is not announced")
+  @Test("A frame that needs more than 32,767 chunks is not announced to the verifier")
   func tooManyChunks() throws {
     var bench = try WalletBench(at: .sealing, mtu: 67)
     let frame = [UInt8](repeating: 0, count: 60 * Limits.chunks)
@@ -44,7 +44,7 @@ struct WalletSendingTests {
     #expect(more.handle(.sealed(.success(frame + [0]))) == ["tell TVW_UNK_003 limitExceeded", "disconnect"])
   }
 
-  @Test("A credential that cannot be sealed ends the transfer")
+  @Test("A credential that cannot be encrypted ends the transfer")
   func notSealed() throws {
     var bench = try WalletBench(at: .sealing)
     let error = TuvaliError(.walletUnknown, .invalidArgument, "No.")
@@ -53,7 +53,7 @@ struct WalletSendingTests {
 
   // MARK: Reports
 
-  @Test("Missing chunks are resent as requests, and the report is requested again")
+  @Test("Missing chunks are sent again as write requests, and then another report is requested")
   func resending() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.report(.missing([2], totalPages: 1)).map { $0.prefix(27) } == ["request submitResponse 0002"])
@@ -66,7 +66,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.chunksMissing == 0)
   }
 
-  @Test("Reported chunk numbers that the frame does not have are ignored")
+  @Test("Chunk numbers in a report that the wallet's frame does not have are ignored")
   func strangeNumbers() throws {
     var bench = try WalletBench(at: .asking)
     #expect(
@@ -81,7 +81,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.failureFrames == 1)
   }
 
-  @Test("After 15 reports of missing chunks the next one ends with TVW_REP_001")
+  @Test("After 15 reports of missing chunks the next one ends the transfer with TVW_REP_001")
   func failureFrames() throws {
     var bench = try WalletBench(at: .asking)
     for _ in 1...15 {
@@ -94,7 +94,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.failureFrames == 15)
   }
 
-  @Test("An unreadable report ends with TVW_UNK_002")
+  @Test("An unreadable report ends the transfer with TVW_UNK_002")
   func unreadableReport() throws {
     for value: [UInt8] in [[], [1], [1, 0], [2, 0, 0], [255, 0, 0, 0, 1]] {
       var bench = try WalletBench(at: .asking)
@@ -103,7 +103,7 @@ struct WalletSendingTests {
     }
   }
 
-  @Test("A report that was not requested is ignored")
+  @Test("A report that the wallet did not request is ignored")
   func unaskedReport() throws {
     for stage in WalletBench.Stage.allCases where stage != .asking {
       var bench = try WalletBench(at: stage)
@@ -115,7 +115,7 @@ struct WalletSendingTests {
 
   // MARK: Refusals
 
-  @Test("A refusal because of another wallet is reported as busy, for any write")
+  @Test("Any write that the verifier refuses because of another wallet ends the transfer as busy")
   func busy() throws {
     for (stage, characteristic) in Self.writes {
       var bench = try WalletBench(at: stage)
@@ -124,7 +124,7 @@ struct WalletSendingTests {
     }
   }
 
-  @Test("Any other refusal ends the transfer, except the refusal of a chunk, which counts as missing")
+  @Test("Any other refused write ends the transfer, except a refused chunk, which counts as missing")
   func refusal() throws {
     for (stage, characteristic) in Self.writes where characteristic != .submitResponse {
       var bench = try WalletBench(at: stage)
@@ -144,7 +144,7 @@ struct WalletSendingTests {
   // MARK: Ends
 
   @Test(
-    "Any status but 0 is a rejection, and an empty status is ignored",
+    "Any status except 0 is a rejection, and an empty status is ignored",
     arguments: [([0], "accepted"), ([1], "rejected"), ([2], "rejected"), ([255], "rejected"), ([0, 1], "accepted")])
   func status(value: [UInt8], verdict: String) throws {
     var bench = try WalletBench(at: .awaitingStatus)
@@ -153,7 +153,7 @@ struct WalletSendingTests {
     #expect(bench.handle(.notified(.verificationStatus, value)) == [])
   }
 
-  @Test("A verdict before the report implies that the credential arrived")
+  @Test("A verdict that arrives before the report implies that the credential arrived")
   func earlyVerdict() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.handle(.notified(.verificationStatus, [0])) == ["tell sent", "tell accepted", "disconnect"])
@@ -164,7 +164,7 @@ struct WalletSendingTests {
   }
 
   @Test(
-    "Disconnect ends the transfer at every stage, as a failure before the credential arrived",
+    "Disconnect ends the transfer at every stage, as a failure if the credential has not arrived",
     arguments: WalletBench.Stage.allCases)
   func disconnectRequest(stage: WalletBench.Stage) throws {
     var bench = try WalletBench(at: stage)
@@ -183,7 +183,7 @@ struct WalletSendingTests {
   }
 
   @Test(
-    "A lost link ends the transfer at every stage, as a failure before the credential arrived",
+    "A lost link ends the transfer at every stage, as a failure if the credential has not arrived",
     arguments: WalletBench.Stage.allCases)
   func linkLost(stage: WalletBench.Stage) throws {
     var bench = try WalletBench(at: stage)
@@ -193,7 +193,7 @@ struct WalletSendingTests {
     if stage.hasLink { #expect(bench.engine.deadline == nil) }
   }
 
-  @Test("Stopping ends the transfer at every stage", arguments: WalletBench.Stage.allCases)
+  @Test("Stopping the wallet ends the transfer at every stage", arguments: WalletBench.Stage.allCases)
   func stop(stage: WalletBench.Stage) throws {
     var bench = try WalletBench(at: stage)
     let words = bench.handle(.stop)

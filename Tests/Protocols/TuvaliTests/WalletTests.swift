@@ -6,9 +6,9 @@ import Testing
 @testable import Tuvali
 
 /// From the invitation to the keys. Facts: tuvali.md sections 1 to 4 and 7.
-@Suite("A wallet and its verifier")
+@Suite("The wallet engine with its verifier")
 struct WalletTests {
-  @Test("A transfer runs from the scan to the verdict")
+  @Test("A wallet's transfer runs from the scan to the verdict")
   func wholeTransfer() throws {
     var bench = try WalletBench()
     #expect(bench.handle(.start) == ["scan 1 ab29"])
@@ -48,7 +48,7 @@ struct WalletTests {
     #expect(bench.engine.progress.chunksExpected == 2)
   }
 
-  @Test("In Android's configuration all writes are commands")
+  @Test("In Android's configuration all writes of the wallet are write commands")
   func commands() throws {
     var bench = try WalletBench(at: .subscribing) {
       $0.controlsWithResponse = false
@@ -64,7 +64,7 @@ struct WalletTests {
 
   // MARK: The invitation and the credential
 
-  @Test("An invalid invitation is refused with TVW_CON_001")
+  @Test("The wallet refuses an invalid invitation with TVW_CON_001")
   func badInvitation() {
     let error = refusal {
       try WalletEngine(
@@ -113,7 +113,7 @@ struct WalletTests {
 
   // MARK: The scan
 
-  @Test("The invitation's form decides which dialects are scanned for", arguments: Dialect.Name.allCases)
+  @Test("The form of the invitation decides for which dialects the wallet scans", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) throws {
     let dialect = Dialect.named(name)
     var bench = try WalletBench(in: dialect)
@@ -193,14 +193,14 @@ struct WalletTests {
     #expect(bench.handle(.discovered([:])) == ["tell TVW_CON_003 protocolViolation", "disconnect"])
   }
 
-  @Test("The two unused characteristics may be absent")
+  @Test("The two characteristics that a transfer does not use may be absent")
   func unusedCharacteristics() throws {
     var bench = try WalletBench(at: .discovering)
     let used = Characteristic.allCases.filter { $0.direction != .unused }.map(bench.dialect.uuid(of:))
     #expect(bench.handle(.discovered([bench.dialect.service: Set(used)])) == ["exchange MTU 517"])
   }
 
-  @Test("An MTU below 67 before the chunks are cut ends with TVW_CON_002")
+  @Test("An MTU below 67 before the frame is split into chunks ends the transfer with TVW_CON_002")
   func smallMTU() throws {
     for stage in [WalletBench.Stage.exchangingMTU, .subscribing, .identifying, .sealing] {
       var bench = try WalletBench(at: stage)
@@ -210,7 +210,7 @@ struct WalletTests {
     #expect(bench.handle(.mtuChanged(67)).first == "tell connected 67")
   }
 
-  @Test("The last MTU before the chunks are cut applies")
+  @Test("The chunk size follows the last MTU before the frame is split")
   func latestMTU() throws {
     var bench = try WalletBench(at: .identifying, mtu: 67)
     #expect(bench.handle(.mtuChanged(517)) == [])
@@ -230,7 +230,7 @@ struct WalletTests {
     #expect(bench.handle(.subscribed(.verificationStatus)).first?.hasPrefix("request identify") == true)
   }
 
-  @Test("Each transfer has its own key and nonce")
+  @Test("Each transfer of a wallet has its own key and nonce")
   func freshKeys() throws {
     var bench = try WalletBench()
     var identifies: Set<[UInt8]> = []

@@ -4,16 +4,16 @@ import Testing
 @testable import Tuvali
 
 /// Each timer one nanosecond before its time and at it. Facts: tuvali.md section 7.
-@Suite("Timeouts of the wallet")
+@Suite("Timeouts of the wallet engine")
 struct WalletTimeTests {
-  @Test("The scan for the verifier ends after 30 s")
+  @Test("The wallet's scan for the verifier ends after 30 s")
   func scanTime() throws {
     var bench = try WalletBench(at: .scanning)
     bench.expectAt(.seconds(30), ["stop scanning", "tell TVW_UNK_001 timeout", "tell ended"])
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("Connection and identification together have 10 s")
+  @Test("Connection and identification together have a timeout of 10 s")
   func connectTime() throws {
     for stage in [WalletBench.Stage.connecting, .discovering, .exchangingMTU, .subscribing, .identifying] {
       var bench = try WalletBench(at: stage)
@@ -28,7 +28,7 @@ struct WalletTimeTests {
     bench.expectAt(.seconds(4), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A repeated discovery does not extend the 10 s")
+  @Test("A repeated discovery does not extend the timeout of 10 s")
   func discoveryTime() throws {
     var bench = try WalletBench(at: .discovering)
     _ = bench.pass(.seconds(10) - .milliseconds(1))
@@ -36,7 +36,7 @@ struct WalletTimeTests {
     bench.expectAt(.milliseconds(1), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A verifier may send nothing for 60 s")
+  @Test("A transfer continues while the verifier sends nothing for up to 60 s")
   func idleTime() throws {
     for stage in [WalletBench.Stage.sealing, .announcing, .sending, .awaitingStatus] {
       var bench = try WalletBench(at: stage)
@@ -48,7 +48,7 @@ struct WalletTimeTests {
     bench.expectAt(.seconds(60), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("Useless notifications of a verifier do not extend the 60 s")
+  @Test("Irrelevant notifications of a verifier do not extend the timeout of 60 s")
   func idleTalk() throws {
     for stage in [WalletBench.Stage.sending, .asking, .awaitingStatus] {
       var bench = try WalletBench(at: stage)
@@ -75,7 +75,7 @@ struct WalletTimeTests {
     }
   }
 
-  @Test("Each round has 60 s of its own for its report")
+  @Test("Each round of chunks has a timeout of 60 s for its report")
   func reportTimeOfRound() throws {
     var bench = try WalletBench(at: .asking)
     for _ in 1...11 {
@@ -90,7 +90,7 @@ struct WalletTimeTests {
     }
   }
 
-  @Test("A second answer to a repeated request is ignored")
+  @Test("A second answer to a repeated report request is ignored by the wallet")
   func lateReports() throws {
     var bench = try WalletBench(at: .asking)
     bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
@@ -101,14 +101,16 @@ struct WalletTimeTests {
     #expect(bench.report(.success) == [])
   }
 
-  @Test("A link that does not end within 2 s is treated as ended")
+  @Test("A link that the wallet disconnects and that does not end within 2 s is treated as ended")
   func leaveTime() throws {
     var bench = try WalletBench(at: .leaving)
     bench.expectAt(.seconds(2), ["tell ended"])
     #expect(bench.handle(.disconnected) == [])
   }
 
-  @Test("Every stage except the first and last has a deadline in the future", arguments: WalletBench.Stage.allCases)
+  @Test(
+    "Every stage of a wallet's transfer except the first and the last has a deadline in the future",
+    arguments: WalletBench.Stage.allCases)
   func deadlineIsAhead(stage: WalletBench.Stage) throws {
     let bench = try WalletBench(at: stage)
     guard stage != .idle, stage != .ended else {

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Attack: one radio confirms a node's clock under several identities")
+@Suite("Attack: one radio confirms a node's clock under several peer IDs")
 struct ClockWitnessAttackTests {
   /// A node whose clock is not trusted.
   private static func stage() -> MeshHall {
@@ -15,7 +15,7 @@ struct ClockWitnessAttackTests {
   }
 
   @Test(
-    "Any number of identities over links of one origin do not confirm the clock; identities of two origins do"
+    "Peer IDs over links of one device cannot confirm the clock alone; peer IDs of two devices can"
   )
   func oneRadio() {
     var hall = Self.stage()
@@ -42,7 +42,7 @@ struct ClockWitnessAttackTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("Two neighbours with links of their own confirm the clock, and one neighbour with two links does not")
+  @Test("Two neighbours on links of their own confirm the clock; one neighbour on two links does not")
   func undisturbed() {
     var hall = Self.stage()
     let one = hall.connect(to: 0, from: DeviceOrigin(address: 1))
@@ -55,7 +55,7 @@ struct ClockWitnessAttackTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A witness whose clock differs later no longer counts, and none counts once the clock is set")
+  @Test("A confirmation by a peer whose clock differs later is void, and none counts once the clock is set")
   func withdrawn() {
     var witnesses = ClockWitnesses()
     let (one, two) = (DeviceOrigin(address: 1), DeviceOrigin(address: 2))
@@ -69,7 +69,7 @@ struct ClockWitnessAttackTests {
     #expect(!witnesses.areEnough && witnesses.count == 0)
   }
 
-  @Test("Sixteen identities of one origin leave space for another origin")
+  @Test("Sixteen peer IDs of one device leave capacity for the confirmation by another device")
   func places() {
     var witnesses = ClockWitnesses()
     for number in UInt64(1)...40 {

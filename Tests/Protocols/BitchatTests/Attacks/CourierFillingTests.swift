@@ -7,7 +7,7 @@ import Testing
 
 /// A courier store has a limited capacity for strangers' envelopes, and an attacker can deposit under any number of
 /// identities.
-@Suite("Attack: many identities that fill a courier's store")
+@Suite("Attack: many peer IDs fill a courier's store")
 struct CourierFillingTests {
   /// Ann is a courier. Identities arrive one after the other, from one device or several, and deposit two envelopes
   /// each.
@@ -47,7 +47,7 @@ struct CourierFillingTests {
   }
 
   @Test(
-    "Identities of one device that fill the store do not evict envelopes of depositors that arrive later"
+    "Peer IDs of one device that fill the courier store do not evict envelopes of later depositors"
   )
   func oneDevice() throws {
     var stage = Stage()
@@ -65,7 +65,7 @@ struct CourierFillingTests {
   }
 
   @Test(
-    "A depositor that stays for a minute keeps its envelopes while devices with ever new addresses deposit"
+    "Envelopes of a depositor that stays for a minute are not evicted by devices with ever new addresses"
   )
   func manyDevices() throws {
     var stage = Stage()

@@ -7,7 +7,7 @@ import Testing
 
 /// First messages of handshakes are not authenticated: an attacker sends many, in a victim's name or under random
 /// names.
-@Suite("Attack: first messages that keep two peers from a session")
+@Suite("Attack: forged first handshake messages keep two peers from a session")
 struct HandshakeBlockingTests {
   /// How the attacker sends.
   struct Attack: CustomStringConvertible, Sendable {
@@ -102,7 +102,7 @@ struct HandshakeBlockingTests {
     return hall.nodes[receiver].told.isEmpty ? nil : begin.duration(to: hall.now)
   }
 
-  @Test("Forged first messages delay a session between neighbours by less than half a second", arguments: attacks)
+  @Test("Forged first handshake messages delay a session between neighbours by less than 0.5 s", arguments: attacks)
   func neighbours(attack: Attack) throws {
     for sender in 0...1 {
       let calm = try #require(try delay(nil, hops: 1, from: sender))
@@ -113,7 +113,9 @@ struct HandshakeBlockingTests {
     }
   }
 
-  @Test("Forged first messages over the relay of two peers delay a session by less than a second", arguments: attacks)
+  @Test(
+    "Forged first handshake messages over the relay of two peers delay their session by less than 1 s",
+    arguments: attacks)
   func overOneRelay(attack: Attack) throws {
     for sender in 0...1 {
       let calm = try #require(try delay(nil, hops: 2, from: sender))
@@ -125,7 +127,7 @@ struct HandshakeBlockingTests {
   }
 
   @Test(
-    "Forged first messages delay a session by less than 1.5 s, whenever the attack begins",
+    "Forged first handshake messages delay a session by less than 1.5 s, whenever the attack begins",
     arguments: attacks.prefix(5), 1...2)
   func starts(attack: Attack, hops: Int) throws {
     for sender in 0...1 {
@@ -139,7 +141,7 @@ struct HandshakeBlockingTests {
     }
   }
 
-  @Test("Forged first messages with a lower time to live over the same relay delay a session by less than a minute")
+  @Test("Forged first handshake messages with a lower TTL over the same relay delay a session by less than 1 min")
   func shortLived() throws {
     for timeToLive in 2...6 as ClosedRange<UInt8> {
       for (perMinute, reaction) in [(600, 0), (0, 40)] {

@@ -7,7 +7,7 @@ import Testing
 
 /// The peer ID and the fingerprint cover the Noise key alone, which is public. An attacker announces it with a signing
 /// key of its own.
-@Suite("Attack: an impostor announces a victim's Noise key with another signing key")
+@Suite("Attack: an impostor announces a peer's Noise key with another signing key")
 struct KeyImpostorTests {
   private static let eve = Stranger(66)
 
@@ -43,7 +43,7 @@ struct KeyImpostorTests {
     return isThere(hall) ? begin.duration(to: hall.now) : nil
   }
 
-  @Test("A peer whose fingerprint was compared is not verified before it has proven its signing key")
+  @Test("A peer whose fingerprint was compared counts as verified only after it has proven its signing key")
   func unproven() {
     var (hall, door) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1].id
@@ -57,7 +57,7 @@ struct KeyImpostorTests {
   }
 
   @Test(
-    "A forged announce delays the verification of the victim by less than two seconds, also after a restart",
+    "A forged announce delays the verification of the genuine peer by less than 2 s, even after a restart",
     arguments: [1, 2])
   func replaced(hops: Int) throws {
     for isRestarted in [false, true] {
@@ -100,7 +100,7 @@ struct KeyImpostorTests {
     }
   }
 
-  @Test("A victim that arrives after an hour of forged announces is verified within two seconds")
+  @Test("A peer that arrives after an hour of forged announces in its name is verified within 2 s")
   func longAttack() throws {
     var (hall, door) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1]
@@ -119,7 +119,7 @@ struct KeyImpostorTests {
     _ = door
   }
 
-  @Test("A proven key is stored, and after a restart another key is refused without a question")
+  @Test("A proven signing key is stored, and after a restart another key is refused without a handshake")
   func keptProof() throws {
     var (hall, door) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1]
@@ -141,7 +141,7 @@ struct KeyImpostorTests {
     #expect(ann.challenges.isEmpty && ann.counters.otherSigningKeys == 1)
   }
 
-  @Test("VerifyCode accepts the victim's code and proves it, and refuses a code with the impostor's key")
+  @Test("VerifyCode accepts the genuine peer's code and proves it, and refuses a code with the impostor's key")
   func codes() throws {
     var (hall, _) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1]
@@ -160,7 +160,7 @@ struct KeyImpostorTests {
     }
   }
 
-  @Test("A peer whose session begins without its signing key is asked for it")
+  @Test("A peer that has not sent its signing key in a session is asked for the key")
   func olderApp() {
     var (hall, _) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1]
@@ -199,7 +199,7 @@ struct KeyImpostorTests {
     #expect(ann.challenges.disputes.count == 0)
   }
 
-  @Test("Forged announces of absent peers cause at most four handshakes a minute from one origin, and twelve in all")
+  @Test("Forged announces of absent peers cause at most 4 handshakes a minute per device, and 12 in total")
   func absentVictims() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -228,7 +228,7 @@ struct KeyImpostorTests {
     #expect(hall.nodes[0].engine.messages.sessions.counters.begun <= 12)
   }
 
-  @Test("A relay-only node relays the announces and messages of the victim although an impostor came first")
+  @Test("A relay relays the genuine peer's announces and messages although an impostor announced first")
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"]) { $0.role = .relay }

@@ -6,7 +6,7 @@ import Testing
 @testable import BitchatWire
 
 /// Public messages cost their sender nothing, and all nodes airtime and storage.
-@Suite("Attack: a flood of public messages")
+@Suite("Attack: a flood of public mesh messages")
 struct LineFloodTests {
   /// The result of a flood of public messages over Eve's link with Ann, behind whom Bob is.
   private struct Outcome {
@@ -73,7 +73,7 @@ struct LineFloodTests {
   }
 
   @Test(
-    "140 messages a second from one identity are accepted and relayed within its quotas, and delay no others"
+    "Of 140 messages a second from one peer ID only its quota is relayed, and others are not delayed"
   )
   func oneIdentity() throws {
     let calm = try run(identities: 1, perSecond: 0, seconds: 20)
@@ -87,7 +87,7 @@ struct LineFloodTests {
     #expect(attacked.passedOn <= LineQuota.passedOnOfSender + 20 * 5)
   }
 
-  @Test("Forty identities over one link evict no other stranger's message, and use only one link's relay quota")
+  @Test("40 peer IDs over one link evict no other stranger's message, and use one link's relay quota")
   func manyIdentities() throws {
     let attacked = try run(identities: 40, perSecond: 140, seconds: 30)
     print("forty identities: \(attacked)")
@@ -96,7 +96,7 @@ struct LineFloodTests {
     #expect(attacked.passedOn <= LineQuota.passedOnOfOrigin + 30 * 21)
   }
 
-  @Test("A hundred quick messages reach all nodes, and a neighbour in order; six hundred reach a neighbour")
+  @Test("100 messages in quick succession reach all nodes and a neighbour in order; 600 reach a neighbour")
   func quickTalker() {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -122,7 +122,7 @@ struct LineFloodTests {
     #expect(hall.nodes[2].heard.count == 600)
   }
 
-  @Test("A favourite's messages count against the favourite's quota only, and forged messages against no sender's")
+  @Test("A favourite's messages use only the favourite's quota, and forged messages use no sender's quota")
   func favourites() {
     var quota = LineQuota()
     let (friend, other, link) = (PeerID(rawValue: 1), PeerID(rawValue: 2), DeviceOrigin(address: 1))
@@ -149,7 +149,7 @@ struct LineFloodTests {
     #expect(hall.nodes[0].heard.count == 100)
   }
 
-  @Test("The number of senders and origins with buckets is limited")
+  @Test("The message quotas are stored for at most 2,048 senders and 256 devices")
   func bounds() {
     var quota = LineQuota()
     for number in UInt64(0)..<10_000 {

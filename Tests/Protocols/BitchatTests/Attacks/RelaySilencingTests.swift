@@ -6,7 +6,7 @@ import Testing
 @testable import BitchatWire
 
 /// An attacker with a link to a relay, who receives what others send to it and sends copies on that link.
-@Suite("Attack: copies that suppress the relay of packets")
+@Suite("Attack: copies of packets that suppress their relay")
 struct RelaySilencingTests {
   enum Attack: CaseIterable {
     /// Two copies, or many, return within the relay's delay.
@@ -88,7 +88,7 @@ struct RelaySilencingTests {
     }
   }
 
-  @Test("Copies over one link delay no packet by more than a second, and never suppress an announce")
+  @Test("Copies over one link delay no packet by more than 1 s, and never suppress an announce")
   func silencing() throws {
     let calm = try run(nil)
     let (line, long, text) = (

@@ -7,7 +7,7 @@ import Testing
 
 /// An attacker repeats a victim's announces on a link of its own, unchanged and faster than any relay, and drops
 /// packets for the victim.
-@Suite("Attack: a wormhole whose link counts as the victim's own, and drops packets for the victim")
+@Suite("Attack: a wormhole whose link is taken for the attacked node's, and drops packets")
 struct WormholeTests {
   enum Attack: CaseIterable {
     /// The victim's announces are repeated at the node beside the sender.
@@ -108,7 +108,7 @@ struct WormholeTests {
   }
 
   @Test(
-    "A wormhole delays private messages of the attacked node, and those that it relays, by less than a second",
+    "A wormhole delays private messages that the attacked node sends or relays by less than 1 s",
     arguments: Attack.allCases)
   func privateMessages(attack: Attack) throws {
     for sender in [0, 3] {
@@ -123,7 +123,7 @@ struct WormholeTests {
     }
   }
 
-  @Test("A wormhole that waits for a peer delays private messages to the peer by less than a second")
+  @Test("A wormhole that waits for a peer delays private messages to the peer by less than 1 s")
   func newcomers() throws {
     for sender in [0, 3] {
       let calm = try delays(nil, from: sender, isFirst: true)
@@ -160,7 +160,7 @@ struct WormholeTests {
     return Self.delay(&hall) { $0.nodes[cem].told.count == 1 }
   }
 
-  @Test("A wormhole delays an envelope by less than two seconds")
+  @Test("A wormhole delays a courier envelope by less than 2 s")
   func envelopes() throws {
     let calm = try #require(try envelopeDelay(nil))
     let attacked = try envelopeDelay(.oneWay)
@@ -169,7 +169,7 @@ struct WormholeTests {
   }
 
   @Test(
-    "A neighbour gets all messages although a wormhole returns them over a link that counts as the neighbour's")
+    "A neighbour gets all messages although a wormhole sends them back over a link taken for its own")
   func echoes() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "dea"])
@@ -193,7 +193,7 @@ struct WormholeTests {
     #expect(hall.nodes[1].told.map(\.text) == ["for bob"])
   }
 
-  @Test("An attacker's link that counts as an Earshot peer's does not cause the peer's own link to be cut")
+  @Test("An attacker's link that is taken for an Earshot peer's does not cause that peer's own link to be cut")
   func cutsNothing() {
     for seed in UInt64(1)...4 {
       var hall = MeshHall(seed: seed)

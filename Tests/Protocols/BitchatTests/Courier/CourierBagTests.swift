@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The courier store")
+@Suite("Slots of the courier store")
 struct CourierBagTests {
   private let tag = CourierTag([UInt8](repeating: 1, count: 16))
 
@@ -28,7 +28,7 @@ struct CourierBagTests {
     do throws(CourierBag.Refusal) { return .success(try bag.add(envelope)) } catch { return .failure(error) }
   }
 
-  @Test("A store for 40 envelopes holds 2 of a stranger and 5 of a favourite; other sizes hold proportionally many")
+  @Test("A store for 40 envelopes holds 2 of each stranger and 5 of each favourite; other sizes are proportional")
   func ofDepositor() throws {
     for (limit, ofStranger, ofFavourite) in [(40, 2, 5), (1000, 50, 125), (8, 1, 1)] {
       for (isFavourite, places) in [(false, ofStranger), (true, ofFavourite)] {
@@ -46,7 +46,7 @@ struct CourierBagTests {
     }
   }
 
-  @Test("Strangers fill at most 20 of 40 slots; favourites fill all 40 and evict the oldest envelope of a stranger")
+  @Test("Strangers fill at most 20 of 40 slots; favourites fill all 40, and evict a stranger's oldest envelope")
   func ofStrangers() throws {
     var bag = CourierBag()
     for number in 0..<20 {
@@ -70,7 +70,7 @@ struct CourierBagTests {
     #expect(full == .failure(.full))
   }
 
-  @Test("In a store full of favourites' envelopes, an envelope of another favourite evicts the oldest")
+  @Test("In a store full of favourites' envelopes, one of another favourite evicts the oldest")
   func full() throws {
     var bag = CourierBag()
     for number in 0..<40 { _ = try bag.add(try carried(number, from: UInt64(number / 5), isOfFavourite: true)) }
@@ -81,7 +81,7 @@ struct CourierBagTests {
     #expect(refused == .failure(.full))
   }
 
-  @Test("An envelope that was handed over does not count for its depositor and is evicted first")
+  @Test("An envelope that was handed over does not count for its depositor")
   func handed() throws {
     var bag = CourierBag()
     let first = try carried(0)
@@ -96,7 +96,7 @@ struct CourierBagTests {
     #expect(taken.dropped == [first.id])
   }
 
-  @Test("An envelope that was handed over is evicted before all waiting ones, even older ones of strangers")
+  @Test("An envelope that was handed over is evicted before all others, even before older ones of strangers")
   func handedFirst() throws {
     var bag = CourierBag()
     for number in 0..<20 { _ = try bag.add(try carried(number, from: UInt64(number / 2))) }
@@ -107,7 +107,7 @@ struct CourierBagTests {
     #expect(taken.dropped == [last.id])
   }
 
-  @Test("An envelope that a full store refuses evicts no other envelope")
+  @Test("An envelope that a full courier store refuses evicts no other envelope")
   func refusedWhole() throws {
     var bag = CourierBag(limit: 1000)
     let handed = try carried(0)
@@ -125,7 +125,7 @@ struct CourierBagTests {
     #expect(bag.bytes == before && bag.envelopes[handed.id] != nil)
   }
 
-  @Test("Restored envelopes beyond the byte limit of the store are refused")
+  @Test("Restored envelopes that exceed the byte limit of the courier store are refused")
   func restored() throws {
     var bag = CourierBag(limit: 1000)
     var taken = 0
@@ -136,7 +136,7 @@ struct CourierBagTests {
     #expect(results == [true, true, true, false])
   }
 
-  @Test("A store with 1,000 slots holds no more bytes than its byte limit")
+  @Test("A courier store with 1,000 slots holds no more bytes than its byte limit")
   func bytes() throws {
     var bag = CourierBag(limit: 1000)
     var taken = 0
@@ -156,7 +156,7 @@ struct CourierBagTests {
     #expect(bag.bytes == 0 && bag.addressed(to: [own]).isEmpty)
   }
 
-  @Test("A repeated envelope is stored once; it raises the copy count only while no copies were given away")
+  @Test("A repeated envelope is stored once, and raises the copy count only before copies were given away")
   func repeated() throws {
     var bag = CourierBag()
     let one = try carried(1, copies: 1)
@@ -176,7 +176,7 @@ struct CourierBagTests {
     #expect(bag.envelopes[one.id]?.envelope.copies == 2)
   }
 
-  @Test("An envelope with a changed tag, expiry or prekey is stored separately and leaves the original unchanged")
+  @Test("An envelope with a changed tag, expiry or prekey is stored separately from the original")
   func changedOutside() throws {
     var bag = CourierBag()
     let one = try carried(1)
@@ -196,7 +196,7 @@ struct CourierBagTests {
     #expect(bag.count == 4 && bag.addressed(to: [tag]).contains { $0.envelope == one.envelope })
   }
 
-  @Test("A courier gets copies only of envelopes that it did not deposit, does not have, and that are not its own")
+  @Test("A courier gets copies only of envelopes of other depositors and recipients that it does not have")
   func copies() throws {
     var bag = CourierBag()
     let ids = try [1, 2, 3, 4].map { try carried($0, from: UInt64($0), copies: $0 == 4 ? 1 : 4) }
@@ -208,7 +208,7 @@ struct CourierBagTests {
     #expect(bag.copies(for: PeerID(rawValue: 9), tags: [own]).isEmpty)
   }
 
-  @Test("An envelope is removed at its expiry and not before")
+  @Test("A courier envelope is removed exactly at its expiry")
   func expiry() throws {
     var bag = CourierBag()
     for (number, expiry) in [(1, 999), (2, 1000), (3, 1001)] as [(Int, UInt64)] {
@@ -222,7 +222,7 @@ struct CourierBagTests {
     #expect(bag.count == 1)
   }
 
-  @Test("A store for 2 envelopes restores 2 of an earlier run and refuses the third")
+  @Test("A courier store for 2 envelopes restores 2 of an earlier run and refuses the third")
   func restoring() throws {
     var bag = CourierBag(limit: 2)
     var taken: [Bool] = []

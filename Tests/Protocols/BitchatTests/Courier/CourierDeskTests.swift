@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The courier index")
+@Suite("Own messages and receipts that couriers carry")
 struct CourierDeskTests {
   private let key: X25519.PublicKey
   private var desk = CourierDesk(limit: CourierBag.usualLimit)
@@ -25,7 +25,7 @@ struct CourierDeskTests {
       tag: CourierTag(for: key, day: 1), expiry: 1000, ciphertext: random.bytes(100), copies: 4)
   }
 
-  @Test("The index stores the last 256 own envelopes, but none whose message is settled")
+  @Test("The last 256 own envelopes are remembered, and none whose message was delivered or has failed")
   mutating func sealed() throws {
     for number in 0..<257 { desk.remember(try envelope(number), of: try MessageID("M-\(number)")) }
     #expect(desk.envelope(of: try MessageID("M-0")) == nil)
@@ -36,7 +36,7 @@ struct CourierDeskTests {
     #expect(desk.held == [0, 0, 255, 0, 0, 0])
   }
 
-  @Test("The index stores the last 1,000 messages that couriers brought; only their receipts go by courier")
+  @Test("The last 1,000 messages that couriers delivered are remembered, and only their receipts use couriers")
   mutating func brought() throws {
     for number in 0..<1001 { desk.bring(try Self.message(number), from: key, at: 1) }
     #expect(desk.held == [0, 0, 0, 1000, 0, 0])
@@ -46,7 +46,7 @@ struct CourierDeskTests {
     #expect(!oldest && next && !stranger)
   }
 
-  @Test("At most 200 receipts wait, one per message; `read` replaces `delivered`")
+  @Test("At most 200 receipts wait for a courier, one per message, and `read` replaces `delivered`")
   mutating func receipts() throws {
     for number in 0..<201 {
       desk.bring(try Self.message(number), from: key, at: 1)
@@ -62,7 +62,7 @@ struct CourierDeskTests {
     #expect(ofFive.map(\.isRead) == [true] && desk.receipts.count == 200)
   }
 
-  @Test("Forgetting a peer removes all its messages, receipts and newcomer records")
+  @Test("Forgetting a peer removes its messages and receipts for couriers, and its record as a newcomer")
   mutating func forgotten() throws {
     for sender in 1...2 as ClosedRange<UInt64> {
       desk.bring(try Self.message(1, from: sender), from: key, at: 1)

@@ -5,11 +5,11 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Courier envelopes")
+@Suite("Encoding of courier envelopes")
 struct CourierEnvelopeTests {
   private let vectors = Vectors.shared
 
-  @Test("The iOS app's envelope is decoded and encoded unchanged, and has the recipient's tag for the vector's day")
+  @Test("The iOS app's courier envelope is decoded and encoded unchanged, and has the recipient's tag of its day")
   func vector() throws {
     let row = vectors.courier
     let bob = try X25519.PublicKey(try vectors.identity("bob").noisePublic.bytes)
@@ -22,7 +22,7 @@ struct CourierEnvelopeTests {
     #expect(CourierTag.day(of: UInt64(row.epochDay) * 86_400_000 + 86_399_999) == row.epochDay)
   }
 
-  @Test("An envelope for a prekey keeps the prekey's ID; opening it throws `prekey`")
+  @Test("An envelope for a prekey has the prekey's ID, and opening it throws `prekey`")
   func prekey() throws {
     let tag = CourierTag(for: try X25519.PublicKey([UInt8](repeating: 9, count: 32)), day: 1)
     let envelope = try CourierEnvelope(
@@ -35,7 +35,7 @@ struct CourierEnvelopeTests {
     #expect(throws: CourierEnvelope.OpeningError.prekey) { try envelope.open(with: key) }
   }
 
-  @Test("Only the recipient opens an envelope, and learns the sender's public key")
+  @Test("Only the recipient opens a courier envelope, and gets the sender's public key from it")
   func sealing() throws {
     var random = SeededRandom(seed: 2)
     let (ann, bob) = (X25519.PrivateKey(randomFrom: &random), X25519.PrivateKey(randomFrom: &random))
@@ -57,7 +57,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("A peer has a tag for yesterday, today and tomorrow; tags of two peers or two days differ")
+  @Test("A peer has courier tags for yesterday, today and tomorrow; tags of two peers or two days differ")
   func tags() throws {
     var random = SeededRandom(seed: 3)
     let (one, other) = (
@@ -70,7 +70,7 @@ struct CourierEnvelopeTests {
     #expect(CourierTag.near(0, for: one).count == 3)
   }
 
-  @Test("Envelope records are read in any order, and unknown records are skipped")
+  @Test("The records of a courier envelope are read in any order, and unknown records are skipped")
   func order() throws {
     let whole = vectors.courier.envelope.bytes
     let known = try CourierEnvelope(reading: whole)
@@ -83,7 +83,7 @@ struct CourierEnvelopeTests {
     #expect(single.copies == 1 && single.bytes == Array(whole.dropLast(4)))
   }
 
-  @Test("A copy count outside 1 to 8 is clamped instead of refused")
+  @Test("A copy count outside 1 to 8 in a courier envelope is clamped, and the envelope is not refused")
   func copies() throws {
     for (said, allowed) in [(0, 1), (1, 1), (4, 4), (8, 8), (9, 8), (255, 8)] as [(UInt8, UInt8)] {
       let bytes = Array(vectors.courier.envelope.bytes.dropLast()) + [said]
@@ -92,7 +92,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("An envelope with a missing record, a record of a wrong length, or 17 records is refused")
+  @Test("A courier envelope with a missing record, a record of wrong length, or 17 records is refused")
   func malformed() throws {
     let whole = vectors.courier.envelope.bytes
     for count in 0..<(whole.count - 4) {
@@ -114,7 +114,7 @@ struct CourierEnvelopeTests {
     #expect(sixteen.copies == 4)
   }
 
-  @Test("A ciphertext of 1 byte to 16 KiB is accepted; 0 bytes and 16 KiB + 1 are refused")
+  @Test("A courier envelope has a ciphertext of 1 byte to 16 KiB; other lengths are refused")
   func length() throws {
     let tag = try CourierEnvelope(reading: vectors.courier.envelope.bytes).tag
     for (count, isGood) in [(0, false), (1, true), (16 << 10, true), ((16 << 10) + 1, false)] {
@@ -131,7 +131,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("The description of an envelope shows tag, expiry, copies and ciphertext length, but no content")
+  @Test("The description of a courier envelope has tag, expiry, copies and ciphertext length, but no content")
   func described() throws {
     let packet = try Packet(
       type: .courier, timestamp: 5, sender: PeerID(rawValue: 1), recipient: PeerID(rawValue: 2),

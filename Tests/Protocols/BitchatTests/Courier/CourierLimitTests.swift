@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Invalid and excessive courier envelopes")
+@Suite("Invalid and too many courier envelopes")
 struct CourierLimitTests {
   /// Ann, a courier; Cem, the recipient of the envelopes; and the packets that the test sends to Ann.
   private struct Stage {
@@ -57,7 +57,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("A neighbour's envelope is stored unchanged with its prekey and handed to its recipient")
+  @Test("A neighbour's envelope is stored unchanged with its prekey, and handed over to its recipient")
   func carried() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -73,7 +73,7 @@ struct CourierLimitTests {
     #expect(read == envelope.with(copies: 1))
   }
 
-  @Test("An envelope that has expired or expires in more than 25 h is refused")
+  @Test("A courier envelope that has expired, or expires in more than 25 h, is refused")
   func life() throws {
     let day: Int64 = 25 * 3600 * 1000
     for (life, taken) in [(0, 0), (-1, 0), (1, 1), (day, 1), (day + 1, 0)] as [(Int64, Int)] {
@@ -88,7 +88,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("A copy count above 8 is reduced to 8 and counted")
+  @Test("A copy count above 8 in a received courier envelope is reduced to 8 and counted")
   func copies() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -98,7 +98,7 @@ struct CourierLimitTests {
     #expect(copies == [8])
   }
 
-  @Test("An envelope that no neighbour sent directly, or that is unsigned, is not stored")
+  @Test("A courier envelope that was relayed, or is not signed, is not stored")
   func notOfNeighbours() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -119,7 +119,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 1)
   }
 
-  @Test("A malformed envelope is counted and not relayed")
+  @Test("A malformed courier envelope is counted and not relayed")
   func malformed() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -131,7 +131,7 @@ struct CourierLimitTests {
     #expect(stage.counters.malformed == 3 && stage.stage.ann.engine.counters.relayed == before)
   }
 
-  @Test("An envelope for this node that the node cannot open, or that is for a prekey, is dropped and counted")
+  @Test("An envelope for this node that cannot be opened, or is for a prekey, is dropped and counted")
   func notOpened() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -146,7 +146,7 @@ struct CourierLimitTests {
     #expect(stage.stage.ann.told.isEmpty)
   }
 
-  @Test("A node opens envelopes with its tags of yesterday, today and tomorrow, and of no other day")
+  @Test("A node opens courier envelopes with its tags of yesterday, today and tomorrow, and no others")
   func days() throws {
     for (offset, isOwn) in [(-2, false), (-1, true), (0, true), (1, true), (2, false)] as [(Int, Bool)] {
       var stage = Stage()
@@ -163,7 +163,7 @@ struct CourierLimitTests {
   }
 
   @Test(
-    "An envelope may bring a message of any author who is not blocked; a repeated envelope is counted and ignored")
+    "A courier may deliver messages of any author who is not blocked, and repeated ones are ignored")
   func replays() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -183,7 +183,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 1)
   }
 
-  @Test("Deposits of 40 devices fill the 20 slots of strangers and leave a favourite's slots free")
+  @Test("Envelopes of 40 devices fill the 20 slots for strangers, and leave those for favourites free")
   func flood() throws {
     var stage = Stage()
     let (friend, friendly) = stage.neighbour(4000)
@@ -204,7 +204,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 25)
   }
 
-  @Test("While the clock is untrusted, 50 neighbours that come and go leave at most one newcomer record")
+  @Test("While the clock is not trusted, 50 neighbours that come and go leave at most one newcomer record")
   func passersBy() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -224,7 +224,7 @@ struct CourierLimitTests {
     #expect(hall.nodes[0].engine.courier.desk.newcomers.count <= 1)
   }
 
-  @Test("Envelopes above the rate limit of a link are not decrypted")
+  @Test("Courier envelopes above the rate limit of a link are not decrypted")
   func rate() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -234,7 +234,7 @@ struct CourierLimitTests {
     #expect(stage.counters.opened <= 50)
   }
 
-  @Test("At most 32 of 100 envelopes are handed over at once; the rest follow at the next announces")
+  @Test("Of 100 courier envelopes at most 32 are handed over at once, and the others after the next announces")
   func batches() throws {
     var stage = Stage()
     stage.stage.hall.nodes[0].engine.courier = Courier(limit: 1000)
@@ -254,7 +254,7 @@ struct CourierLimitTests {
     #expect(stage.counters.handedOver == 100)
   }
 
-  @Test("An envelope is handed to its recipient three times, a minute apart, then hourly, and stays stored")
+  @Test("A courier envelope is handed to its recipient three times a minute apart, then hourly, and stays stored")
   func handedOverThrice() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(
@@ -305,7 +305,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("Two of five envelopes of 16 KiB are handed over at once")
+  @Test("Of five courier envelopes of 16 KiB two are handed over at once")
   func longBatch() throws {
     var stage = Stage()
     let tag = CourierTag(for: stage.cem.noiseKey.publicKey, day: CourierTag.day(of: stage.time))
@@ -321,7 +321,7 @@ struct CourierLimitTests {
     #expect(stage.counters.handedOver == 2)
   }
 
-  @Test("An impostor that repeats a peer's announce gets the peer's envelopes, but the peer still gets them")
+  @Test("An impostor that replays a peer's announce gets its envelopes, and the genuine peer gets them, too")
   func forgedPlace() throws {
     var stage = Stage()
     stage.stage.hall.nodes[0].engine.restore(
@@ -340,7 +340,7 @@ struct CourierLimitTests {
     #expect(stage.envelopes(on: link).count == 1)
   }
 
-  @Test("A favourite among the couriers gets the first envelope; other couriers are chosen at random")
+  @Test("A favourite among the couriers gets the first envelope, and the other couriers are chosen at random")
   func drawnCouriers() throws {
     var chosen: [Int: Int] = [:]
     for seed in 1...20 as ClosedRange<UInt64> {
@@ -361,7 +361,7 @@ struct CourierLimitTests {
     #expect((0..<5).allSatisfy { chosen[$0] ?? 0 > 0 && chosen[$0] ?? 0 < 20 }, "\(chosen)")
   }
 
-  @Test("An outgoing message is stored with its recipient's Noise key, so that a restart can still seal it")
+  @Test("An outgoing message is stored with its recipient's Noise key, to seal it for couriers after a restart")
   func keyIsKept() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     try hall.tell("later", to: 2, as: 1, at: 0)
@@ -369,7 +369,7 @@ struct CourierLimitTests {
     #expect(kept.noiseKey == hall.nodes[2].engine.identity.noiseKey.publicKey)
   }
 
-  @Test("An announce in a sync answer reveals no position of its sender")
+  @Test("An announce in a sync answer does not reveal where its sender is")
   func toldLater() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(

@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Courier slots for one depositor")
+@Suite("Courier slots for the messages of one depositor")
 struct CourierPlacesTests {
-  @Test("A message is given only to a courier that can carry all its envelopes")
+  @Test("A message is given only to a courier that can carry all envelopes of the message")
   func wholeLetters() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem", "dan"])
     let text = LimitStage.text(700)
@@ -21,7 +21,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[2].told.map(\.text).joined() == text)
   }
 
-  @Test("A courier whose slots for a depositor are used gets no envelope until one is acknowledged")
+  @Test("A courier whose slots for a depositor are used up gets no envelope until one is acknowledged")
   func fullCourier() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     for number in UInt32(1)...3 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -36,7 +36,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[2].told.map(\.text) == ["letter 1", "letter 2", "letter 3"])
   }
 
-  @Test("A delivered envelope frees slots only at the courier that brought it, until the envelopes expire")
+  @Test("A delivered envelope frees slots only at the courier that delivered it; at others they stay used")
   func otherCouriers() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem", "dan"])
     for number in UInt32(1)...2 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -58,7 +58,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[3].engine.courier.desk.bag.envelopes.count == 1)
   }
 
-  @Test("The slots used at couriers are known after a restart")
+  @Test("The number of slots that are used at each courier is known after a restart")
   func booksAfterRestart() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     for number in UInt32(1)...2 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -72,7 +72,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[1].engine.counters.courier.tooManyOfDepositor == 0)
   }
 
-  @Test("Favourite notices of 1,100 invented peers do not displace the notice of a neighbour")
+  @Test("1,100 invented peers that mark this node as favourite do not displace a neighbour that does")
   func manyFavourers() throws {
     var hall = CourierTests.apart(["ann", "bob"])
     for number in UInt64(1)...1100 { hall.nodes[0].engine.favour(by: PeerID(rawValue: number), true) }
@@ -115,7 +115,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[2].progress[1] == nil && hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
   }
 
-  @Test("Receipts for envelopes of strangers leave a courier slot for an own message")
+  @Test("Receipts for strangers' envelopes leave a courier slot free for an own message")
   func receiptsLeaveRoom() throws {
     var hall = CourierTests.apart(["cem", "bob", "eva", "eve", "ann"])
     for (number, stranger) in [2, 3].enumerated() {
@@ -137,7 +137,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[4].told.map(\.text) == ["my own letter"])
   }
 
-  @Test("A mailbox announces its slots for one peer and gets 8 envelopes")
+  @Test("A mailbox announces its number of slots for each peer, and gets 8 envelopes")
   func mailbox() throws {
     var hall = CourierTests.apart(["ann", "cem"])
     hall.add(["bob"]) { $0.carries = 1000 }

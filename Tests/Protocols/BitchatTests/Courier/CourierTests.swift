@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Envelopes carried by other nodes")
+@Suite("Messages carried by couriers")
 struct CourierTests {
   /// Nodes that are out of each other's range after all have met: all know the others' keys, and no node counts as
   /// nearby.
@@ -32,7 +32,7 @@ struct CourierTests {
   }
 
   @Test(
-    "A courier delivers a message once, brings the receipt back, and stores no envelope after that"
+    "A courier delivers a message once, brings the receipt back, and then stores no envelope"
   )
   func carriedAndBack() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
@@ -72,7 +72,7 @@ struct CourierTests {
 
   /// A peer leaves, with or without a leave packet, and a message to it is sent before or after its links have ended.
   @Test(
-    "A message to a peer that has left goes to a courier at once; a vanished peer gets 30 s",
+    "A message to a peer that sent a leave goes to a courier at once; for one that vanished after 30 s",
     arguments: [true, false], [true, false])
   func left(saysSo: Bool, isEarly: Bool) throws {
     var hall = MeshHall()
@@ -110,7 +110,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("A message that arrives directly and by courier is shown once")
+  @Test("A message that arrives both directly and by courier is shown once")
   func direct() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("once", to: 2, as: 1, at: 0)
@@ -132,7 +132,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered)
   }
 
-  @Test("A message to a peer that does not answer goes to a courier although a packet of the peer was just received")
+  @Test("A message to a peer that does not answer goes to a courier even if a packet of the peer was just received")
   func silent() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     let link = hall.connect(0, 2)
@@ -147,7 +147,7 @@ struct CourierTests {
   }
 
   @Test(
-    "A link that replays a departed peer's announce does not keep its messages from the couriers"
+    "A link that replays a departed peer's announce does not prevent couriers from getting its messages"
   )
   func borrowedLink() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
@@ -174,7 +174,7 @@ struct CourierTests {
     #expect(hall.nodes[0].engine.peer(cem) == nil && hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("A message to a neighbour goes to no courier")
+  @Test("A message to a neighbour is not given to couriers")
   func neighbour() throws {
     var hall = ChatTests.line(["ann", "bob"])
     hall.add(["cem"])
@@ -186,7 +186,7 @@ struct CourierTests {
     #expect(hall.nodes[0].engine.counters.courier.deposited == 0 && hall.nodes[2].engine.carried == 0)
   }
 
-  @Test("A message goes to 3 neighbours at once, then to each newcomer once, and to 8 couriers at most")
+  @Test("A message goes to 3 neighbours at once, then to each new neighbour, and to at most 8 couriers")
   func couriers() throws {
     let names = (0..<13).map { "n\($0)" }
     var hall = Self.apart(names)
@@ -211,7 +211,7 @@ struct CourierTests {
     #expect(repeated == 0)
   }
 
-  @Test("A hand-over halves the copies, and a courier that has the envelope gets no second one")
+  @Test("A hand-over halves the copies of an envelope, and a courier that has the envelope gets no second one")
   func halving() throws {
     var hall = Self.apart(["ann", "b", "c", "d", "e", "far"])
     try hall.tell("spread it", to: 5, as: 1, at: 0)
@@ -239,7 +239,7 @@ struct CourierTests {
     #expect(hall.nodes[5].told.count == 1)
   }
 
-  @Test("An envelope is also sent over several hops, but not at each announce, and stays until it is handed over")
+  @Test("An envelope is also sent over several hops, but not at each announce, and stays until handed over")
   func overHops() throws {
     var hall = Self.apart(["ann", "bob", "dan", "cem"])
     try hall.tell("far away", to: 3, as: 1, at: 0)
@@ -267,7 +267,7 @@ struct CourierTests {
     #expect(hall.nodes[3].told.count == 1)
   }
 
-  @Test("An envelope lost with a cut link is handed over again")
+  @Test("A courier envelope that is lost because its link is cut is handed over again")
   func cutAtHandOver() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("through the cut", to: 2, as: 1, at: 0)
@@ -281,7 +281,7 @@ struct CourierTests {
     #expect(hall.nodes[2].told.map(\.text) == ["through the cut"])
   }
 
-  @Test("A text of up to 5 pieces goes by courier whole; a longer text does not go by courier")
+  @Test("A private text of up to 5 pieces goes by courier as a whole, and a longer text does not")
   func pieces() throws {
     var hall = Self.apart(["ann", "bob", "cem", "dan"])
     hall.handle(.favourite(hall.nodes[0].id, true), at: 1)
@@ -298,7 +298,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[1]?.contains(.sent) == true)
   }
 
-  @Test("24 h after it was written, a message expires at its sender and at couriers")
+  @Test("A message expires at its sender and at couriers 24 h after it was written")
   func day() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("too late", to: 2, as: 1, at: 0)
@@ -315,7 +315,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[1]?.last == .failed)
   }
 
-  @Test("Carried and deposited envelopes are known after a restart")
+  @Test("Carried and deposited courier envelopes are known after a restart")
   func restart() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("kept", to: 2, as: 1, at: 0)
@@ -372,7 +372,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.counters.courier.copied == 1 && envelopes(of: 1) == 1)
   }
 
-  @Test("A relay neither stores nor deposits envelopes, but relays them")
+  @Test("A relay neither stores nor deposits courier envelopes, but relays them")
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -391,7 +391,7 @@ struct CourierTests {
 
   /// Five people who meet and part at random for some hours, and send messages to each other.
   @Test(
-    "In any order of meetings each message is shown once, and no envelope remains",
+    "In any order of meetings each message by courier is shown once, and no envelope remains",
     arguments: Array(1...8) as [UInt64])
   func randomOrders(seed: UInt64) throws {
     let people = 5

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Traces of erased packets and former peer IDs")
+@Suite("Hashes of erased packets and former peer IDs")
 struct ErasedTracesTests {
   private func packet(_ number: Int) throws -> PacketID {
     PacketID(
@@ -13,7 +13,7 @@ struct ErasedTracesTests {
         type: .message, timestamp: UInt64(number), sender: PeerID(rawValue: 7), payload: Array("text \(number)".utf8)))
   }
 
-  @Test("Traces recognise exactly the erased packets and former peer IDs, also after a restart")
+  @Test("Erased packets and former peer IDs are recognised by their hashes, also after a restart, and no others")
   func roundTrip() throws {
     var random = SeededRandom(seed: 1)
     var traces = ErasedTraces(randomFrom: &random)
@@ -26,7 +26,7 @@ struct ErasedTracesTests {
     for packet in packets { #expect(!Hex.encode(traces.bytes).contains(packet.description)) }
   }
 
-  @Test("Traces hold the latest 8,000 packets and expire a day after the last wipe")
+  @Test("The hashes of the latest 8,000 erased packets are stored, and expire a day after the last wipe")
   func limits() throws {
     var random = SeededRandom(seed: 1)
     var traces = ErasedTraces(randomFrom: &random)

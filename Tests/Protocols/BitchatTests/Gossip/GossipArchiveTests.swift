@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The archive for sync answers")
+@Suite("The archive of packets for sync answers")
 struct GossipArchiveTests {
   private let time: UInt64 = 1_800_000_000_000
 
@@ -26,7 +26,7 @@ struct GossipArchiveTests {
     try SyncRequest(filter: SyncFilter(items.map(\.id)), types: types, since: since, fragments: fragments)
   }
 
-  @Test("An answer holds the messages that the request's filter lacks, oldest first")
+  @Test("A sync answer contains the messages that the request's filter lacks, oldest first")
   func missing() throws {
     var archive = GossipArchive()
     let items = try (0..<5).map { try item(age: UInt64(1000 * (5 - $0)), "line \($0)") }
@@ -36,7 +36,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(having: items), at: time) == [])
   }
 
-  @Test("Files and their fragments are given for 15 min, fragments of messages for 6 h")
+  @Test("Sync answers contain files and their fragments for 15 min, and fragments of messages for 6 h")
   func ages() throws {
     let minute: UInt64 = 60_000
     func fragment(of type: MessageType, id: UInt64, age: UInt64) throws -> GossipArchive.Item {
@@ -59,7 +59,7 @@ struct GossipArchiveTests {
     #expect(archive.fragmentCount == 0)
   }
 
-  @Test("An announce up to 60 s old is given alone, and one up to 900 s old before messages of its sender")
+  @Test("A sync answer has an announce alone up to 60 s, and before messages of its sender up to 900 s")
   func announces() throws {
     var archive = GossipArchive()
     let fresh = try item(.announce, from: 1, age: 60_000)
@@ -76,7 +76,7 @@ struct GossipArchiveTests {
     #expect(Set(archive.missing(try request(.message), at: time).prefix(2)) == [fresh, old])
   }
 
-  @Test("An announce from a sync answer is given only together with messages of its sender")
+  @Test("An announce that came in a sync answer is given on only together with messages of its sender")
   func far() throws {
     for (timeToLive, isNear) in [(0, false), (1, true), (7, true)] as [(UInt8, Bool)] {
       var archive = GossipArchive()
@@ -95,7 +95,7 @@ struct GossipArchiveTests {
     }
   }
 
-  @Test("Only the newest announce of a peer is stored, and none of a peer that has left")
+  @Test("Only the newest announce of a peer is archived, and none of a peer that has left")
   func newest() throws {
     var archive = GossipArchive()
     let (old, new) = (try item(.announce, age: 2000, "old"), try item(.announce, age: 1000, "new"))
@@ -106,7 +106,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time) == [])
   }
 
-  @Test("A request selects types and a start time; the start time does not apply to announces")
+  @Test("A sync request selects types and a start time, and the start time does not apply to announces")
   func selection() throws {
     var archive = GossipArchive()
     let announce = try item(.announce, age: 50_000)
@@ -117,7 +117,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment), at: time) == [])
   }
 
-  @Test("Fragments are given only on request, and only those named if a request names packets")
+  @Test("Fragments are in a sync answer only on request, and only those that the request names, if any")
   func fragments() throws {
     var archive = GossipArchive()
     func fragment(_ id: UInt8) throws -> GossipArchive.Item {
@@ -138,7 +138,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment, fragments: [named]), at: time) == [two])
   }
 
-  @Test("A sender's announce up to 900 s old precedes its fragments and small files once")
+  @Test("A sender's announce of up to 900 s comes once before its fragments and small files in a sync answer")
   func announcesOfFiles() throws {
     for type in [MessageType.fragment, .fileTransfer] {
       var archive = GossipArchive()
@@ -165,7 +165,7 @@ struct GossipArchiveTests {
     }
   }
 
-  @Test("At most 1,000 messages are stored for 6 h; the oldest are evicted")
+  @Test("At most 1,000 messages are archived, for 6 h, and the oldest are evicted")
   func room() throws {
     var archive = GossipArchive()
     for number in 0..<1000 { _ = archive.keep(try item(age: UInt64(5000 + number), "line \(number)")) }
@@ -181,7 +181,7 @@ struct GossipArchiveTests {
     #expect(archive.messageCount == 0)
   }
 
-  @Test("A repeated message is not stored again")
+  @Test("A repeated message is not archived again")
   func twice() throws {
     var archive = GossipArchive()
     let first = archive.keep(try item())
@@ -189,7 +189,7 @@ struct GossipArchiveTests {
     #expect(first && !second)
   }
 
-  @Test("A relay stores announces, but no messages and fragments")
+  @Test("A relay archives announces, but no messages or fragments")
   func relay() throws {
     var archive = GossipArchive(keepsMessages: false)
     let isKept = archive.keep(try item())
@@ -199,7 +199,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.type) == [.announce])
   }
 
-  @Test("A node's own filter requests nothing from an equal archive; a full filter requests only newer messages")
+  @Test("A node's filter requests nothing from an equal archive, and a full filter only newer messages")
   func ownRequest() throws {
     var archive = GossipArchive()
     for number in 0..<100 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
@@ -214,7 +214,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(full, at: time) == [])
   }
 
-  @Test("Messages of a blocked sender are removed")
+  @Test("The messages of a sender are removed from the archive when the sender is blocked")
   func blocked() throws {
     var archive = GossipArchive()
     _ = archive.keep(try item(from: 1))
@@ -223,7 +223,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
   }
 
-  @Test("A sender of 1,500 messages evicts no message of a sender that uses a quarter of the archive or less")
+  @Test("A sender of 1,500 messages evicts no message of a sender with at most a quarter of the archive")
   func shares() throws {
     var archive = GossipArchive()
     let others = try (0..<200).map { try item(from: 2 + UInt64($0 % 2), age: UInt64(60_000 + $0), "other \($0)") }
@@ -253,7 +253,7 @@ struct GossipArchiveTests {
     #expect(lines.filter { !even.hasMessage($0.id) }.map(\.id) == [lines[2].id])
   }
 
-  @Test("The archive holds 4 MiB of messages, evicts the oldest, and refuses a longer message")
+  @Test("The archive for sync answers holds 4 MiB of messages, evicts the oldest, and refuses a longer one")
   func bytes() throws {
     var archive = GossipArchive()
     func long(_ number: UInt64, _ count: Int) -> GossipArchive.Item {

@@ -3,7 +3,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The packet store")
+@Suite("Collections of packets in the sync archive")
 struct ShelfTests {
   private let time: UInt64 = 1_800_000_000_000
 
@@ -19,7 +19,7 @@ struct ShelfTests {
     shelf.bytes == shelf.items.reduce(0) { $0 + $1.bytes.count } && shelf.items.allSatisfy { shelf.has($0.id) }
   }
 
-  @Test("A store beyond its limit of 160 packets evicts the oldest sixteenth")
+  @Test("A packet store with more than 160 packets evicts its oldest sixteenth")
   func limit() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
     for number in UInt64(0)..<500 {
@@ -34,7 +34,7 @@ struct ShelfTests {
     #expect(isGone)
   }
 
-  @Test("A store beyond its byte limit evicts the oldest packets")
+  @Test("A packet store above its byte limit evicts the oldest packets")
   func bytes() {
     var shelf = Shelf(limit: 160, byteLimit: 10_000)
     for number in UInt64(0)..<300 { _ = shelf.insert(item(number)) }
@@ -44,7 +44,7 @@ struct ShelfTests {
   }
 
   @Test(
-    "Fragments with equal timestamps keep the order of arrival; messages are ordered by ID",
+    "Fragments with equal timestamps stay in the order of arrival, and messages are sorted by ID",
     arguments: [false, true])
   func oneMoment(isShared: Bool) {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: isShared)
@@ -60,7 +60,7 @@ struct ShelfTests {
     #expect(shelf.items.map(\.id) == ordered.map(\.id))
   }
 
-  @Test("A removed packet frees its slot and may be stored again")
+  @Test("A packet removed from the packet store frees its slot, and may be stored again")
   func removal() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
     for number in UInt64(0)..<160 { _ = shelf.insert(item(number, from: number % 2)) }
@@ -76,7 +76,7 @@ struct ShelfTests {
     #expect(!isTakenTwice)
   }
 
-  @Test("In a shared store, a sender with more than a quarter is evicted first")
+  @Test("In a packet store with fair shares, a sender with more than a quarter is evicted first")
   func shared() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: true)
     for number in UInt64(0)..<20 { _ = shelf.insert(item(number, from: 2)) }

@@ -5,12 +5,12 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The schedule of sync requests")
+@Suite("When a node sends and answers sync requests")
 struct SyncScheduleTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
   @Test(
-    "A neighbour gets a request 1 s after its first announce, then every 12 to 18 s, every second one for fragments")
+    "A neighbour gets a sync request 1 s after its announce, then every 12 to 18 s, every other for fragments")
   func period() throws {
     var random = SeededRandom(seed: 3)
     var schedule = SyncSchedule()
@@ -32,7 +32,7 @@ struct SyncScheduleTests {
     }
   }
 
-  @Test("A neighbour's requests are answered at most 8 times in 30 s, and requests on a link without a peer never")
+  @Test("A neighbour gets at most 8 sync answers in 30 s, and a link without an announced peer gets none")
   func answers() {
     var schedule = SyncSchedule()
     schedule.begin(LinkID(1), at: moment(0))
@@ -44,7 +44,7 @@ struct SyncScheduleTests {
     #expect(!stranger)
   }
 
-  @Test("Answers are accepted for 30 s after a request, on the requested link only")
+  @Test("Sync answers are accepted for 30 s after a request, and only on the link of the request")
   func awaited() {
     var random = SeededRandom(seed: 3)
     var schedule = SyncSchedule()

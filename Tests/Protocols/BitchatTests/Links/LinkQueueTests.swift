@@ -3,7 +3,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The queue of a link")
+@Suite("The send queue of a mesh link")
 struct LinkQueueTests {
   private func packet(_ number: UInt8, bytes: Int = 10) -> [UInt8] {
     [number] + [UInt8](repeating: 0, count: bytes - 1)
@@ -19,7 +19,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "A public message does not precede its author's announce, and files wait for all announces")
+    "A public message leaves after its author's announce, and files leave after all announces")
   func announcesOnAnIdleLink() {
     var queue = LinkQueue()
     for number in 0..<6 {
@@ -36,7 +36,7 @@ struct LinkQueueTests {
     #expect(withFile == [0, 1, 2, 3, 4, 5, 20])
   }
 
-  @Test("Sync answers and own packets alternate, so a message overtakes a long answer")
+  @Test("Sync answers and own packets leave the queue alternately, so that a message overtakes a long answer")
   func answers() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .syncAnswer) }
@@ -46,7 +46,7 @@ struct LinkQueueTests {
     #expect(numbers == [10, 0, 11, 1, 2, 3, 20])
   }
 
-  @Test("After four announces have left, one waiting packet of another class leaves")
+  @Test("After four announces in a row one waiting packet of another class leaves the queue")
   func announcesInARow() {
     var queue = LinkQueue()
     for number in 0..<10 { _ = queue.append(packet(UInt8(number)), as: .announce) }
@@ -56,7 +56,7 @@ struct LinkQueueTests {
     #expect(numbers == [0, 1, 2, 3, 100, 4, 5, 6, 7, 200, 8, 9, 101])
   }
 
-  @Test("Packets leave in the order of arrival, except that announces go first")
+  @Test("Packets leave the queue in the order of arrival, except that announces go first")
   func order() {
     var queue = LinkQueue()
     let classes: [PacketClass] = [.own, .publicChat, .announce, .handshake, .directed, .announce]
@@ -67,7 +67,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "A full queue evicts public chat, then sync answers, and handshakes last; it never evicts own packets")
+    "A full queue evicts public chat first, then sync answers, handshakes last, and never own packets")
   func dropping() {
     var queue = LinkQueue()
     let order: [PacketClass] = [.publicChat, .syncAnswer, .fragment, .directed, .announce, .handshake]
@@ -80,7 +80,7 @@ struct LinkQueueTests {
     #expect(gone == order)
   }
 
-  @Test("The oldest packet of a class is evicted; a new packet is dropped if no lower class waits")
+  @Test("A class loses its oldest packet, and a new packet is dropped if no packet of a lower class waits")
   func oldest() {
     var queue = LinkQueue()
     for number in 0..<256 { _ = queue.append(packet(UInt8(number)), as: .publicChat) }
@@ -96,7 +96,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "Own packets keep their order and evict none; the queue refuses an own packet beyond the own limit"
+    "Own packets leave in order and evict none, and are refused above a limit of their own"
   )
   func own() {
     var queue = LinkQueue()
@@ -117,7 +117,7 @@ struct LinkQueueTests {
     #expect(own == (0..<LinkQueue.ownLimit).map { UInt8($0 % 100) })
   }
 
-  @Test("The class that fills the queue most is evicted first, so that no class displaces the others")
+  @Test("The class of packets that fills a link's queue most is evicted first, so that no class displaces the others")
   func sharing() {
     for (flood, others) in [
       (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),
@@ -134,7 +134,7 @@ struct LinkQueueTests {
     }
   }
 
-  @Test("Fragments and other packets alternate, whichever waits longer")
+  @Test("Fragments and other packets leave the queue alternately, whichever waits longer")
   func turns() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .fragment) }
@@ -149,7 +149,7 @@ struct LinkQueueTests {
     #expect(after == [8, 7])
   }
 
-  @Test("The queue holds at most 64 KiB")
+  @Test("A link's send queue holds at most 64 KiB")
   func bytes() {
     var queue = LinkQueue()
     for _ in 0..<128 { _ = queue.append(packet(1, bytes: 512), as: .fragment) }
@@ -159,7 +159,7 @@ struct LinkQueueTests {
     #expect(queue.bytes <= LinkQueue.byteLimit)
   }
 
-  @Test("All other packets overtake a file; held files wait, and none is lost")
+  @Test("All other packets overtake a file, and files on hold stay in the queue without loss")
   func files() {
     var queue = LinkQueue()
     for number in 0..<3 { _ = queue.append(packet(UInt8(number)), as: .file) }
@@ -180,7 +180,7 @@ struct LinkQueueTests {
     #expect(queue.isEmpty && queue.bytes == 0)
   }
 
-  @Test("Unwanted files are removed, and other packets keep their order")
+  @Test("Files that are no longer wanted are removed from the queue, and other packets keep their order")
   func removed() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .file) }

@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The table of links")
+@Suite("The table of mesh links")
 struct LinkTableTests {
-  @Test("Values are ordered by link number, and a removed link has no value")
+  @Test("The values of the link table are sorted by link number, and a removed link has no value")
   func values() {
     var table = LinkTable<String>()
     for number in [5, 1, 9, 3] as [UInt64] { table[LinkID(number)] = "\(number)" }

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The period of announces")
+@Suite("When a mesh node sends announces")
 struct AnnouncePeriodTests {
   /// A node with this number of neighbours, started a minute ago.
   private static func hall(neighbours: Int, isSparing: Bool = false) -> MeshHall {
@@ -35,7 +35,7 @@ struct AnnouncePeriodTests {
   }
 
   @Test(
-    "A node announces every 15 s, with 6 neighbours every 30 s, and on battery every minute, each with jitter",
+    "A node announces every 15 s, with 6 neighbours every 30 s, and on battery every minute, with jitter",
     arguments: [
       (1, false, 11_000...19_000), (5, false, 11_000...19_000), (6, false, 22_000...38_000),
       (1, true, 57_000...63_000), (6, true, 57_000...63_000),
@@ -48,7 +48,7 @@ struct AnnouncePeriodTests {
     #expect(Set(pauses).count > pauses.count / 2, "\(pauses)")
   }
 
-  @Test("A node that knows more than 256 peers announces every 32 to 44 s, before the iOS app's timeout of 45 s")
+  @Test("A node that knows over 256 peers announces every 32 to 44 s, before the iOS app's timeout of 45 s")
   func crowd() {
     var hall = Self.hall(neighbours: 1)
     let link = hall.links(0, 1)[0]
@@ -67,7 +67,7 @@ struct AnnouncePeriodTests {
     #expect(pauses.allSatisfy { (32_000...44_000).contains($0) }, "\(pauses)")
   }
 
-  @Test("A link without an announced peer gets an announce about every 4 s")
+  @Test("A link whose peer has not announced itself gets an announce about every 4 s")
   func isolated() {
     var hall = MeshHall()
     hall.add(["ann"])

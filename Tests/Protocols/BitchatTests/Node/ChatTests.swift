@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Chat in the mesh")
+@Suite("Messages between mesh nodes")
 struct ChatTests {
   /// Nodes in a row, each connected to the next, that know each other.
   static func line(_ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in })
@@ -31,7 +31,7 @@ struct ChatTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A public message reaches each of 7 nodes in a row once, and not the node beyond 7 hops")
+  @Test("A public message reaches each of 7 nodes in a row once, and not a node beyond 7 hops")
   func sevenHops() throws {
     var hall = Self.line((0..<9).map { "n\($0)" })
     let saying = hall.say("hello", at: 0)
@@ -45,7 +45,7 @@ struct ChatTests {
     #expect(hall.nodes[0].heard.isEmpty)
   }
 
-  @Test("In a ring each node receives a public message once, and copies stop within 40 packets")
+  @Test("In a ring each node receives a public message once, with at most 40 packets in total")
   func ring() throws {
     var hall = Self.line((0..<6).map { "n\($0)" })
     hall.connect(5, 0)
@@ -58,7 +58,7 @@ struct ChatTests {
     #expect(hall.packets - before <= 40)
   }
 
-  @Test("A public text of several kilobytes goes in fragments and arrives whole two hops away")
+  @Test("A public text of several kilobytes is sent in fragments and arrives complete two hops away")
   func longText() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     let text = (0..<400).map { "word\($0 * 7919 % 1000)" }.joined(separator: " ")
@@ -103,7 +103,7 @@ struct ChatTests {
     #expect(!isSeen)
   }
 
-  @Test("A long private text is split, and is delivered when its last piece is")
+  @Test("A long private text is split, and counts as delivered when its last piece is")
   func longPrivateText() throws {
     var hall = Self.line(["ann", "bob"])
     let text = String(repeating: "äöü €", count: 100)
@@ -114,7 +114,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered])
   }
 
-  @Test("A message is not acknowledged before the recipient's service has stored it")
+  @Test("A private message is acknowledged only after the recipient's service has stored it")
   func notKept() throws {
     var hall = Self.line(["ann", "bob"])
     hall.nodes[1].keeps = false
@@ -162,7 +162,7 @@ struct ChatTests {
     for number in UInt32(1)...10 { #expect(hall.nodes[0].progress[number]?.last == .delivered) }
   }
 
-  @Test("A newcomer receives public messages that were sent 100 s earlier")
+  @Test("A new node receives public messages that were sent 100 s earlier")
   func newcomer() throws {
     var hall = Self.line(["ann", "bob"])
     let said = hall.say("before you came", at: 0)
@@ -178,7 +178,7 @@ struct ChatTests {
     #expect(hall.nodes[2].heard.count == 1)
   }
 
-  @Test("A node that leaves is removed at every node within 1 s")
+  @Test("A node that sends a leave is removed at every node within 1 s")
   func leave() {
     var hall = Self.line(["ann", "bob", "cem"])
     hall.handle(.stop, at: 2)
@@ -187,7 +187,7 @@ struct ChatTests {
     #expect(hall.nodes[0].engine.peer(hall.nodes[2].id) == nil)
   }
 
-  @Test("A blocked peer is neither shown nor answered, but its public messages are relayed")
+  @Test("A blocked peer's messages are neither shown nor answered, but its public messages are relayed")
   func blocked() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     hall.handle(.block(hall.nodes[0].id, true), at: 1)
@@ -203,7 +203,7 @@ struct ChatTests {
     #expect(kept[1] == 0 && kept[2] > 0)
   }
 
-  @Test("A blocked peer keeps its links, and its announces are handled", arguments: [false, true])
+  @Test("A blocked peer's links stay up, and its announces are handled", arguments: [false, true])
   func blockedLink(blocksRelay: Bool) {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"]) { $0.blocksRelay = blocksRelay }
@@ -232,7 +232,7 @@ struct ChatTests {
     #expect(hall.nodes[2].heard.isEmpty)
   }
 
-  @Test("A relay relays, but it sends and stores no message and answers no private message")
+  @Test("A relay relays packets, and neither sends, stores nor answers messages")
   func relayOnly() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -254,7 +254,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[1] == nil)
   }
 
-  @Test("A message and its try count are stored before it is sent, and settled when it is delivered")
+  @Test("A message and its number of attempts are stored before it is sent, until it is delivered")
   func keptFirst() throws {
     var hall = Self.line(["ann", "bob"])
     try hall.tell("first", to: 1, as: 1, at: 0)

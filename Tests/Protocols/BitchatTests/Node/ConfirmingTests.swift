@@ -5,10 +5,10 @@ import Testing
 @testable import BitchatWire
 
 /// How Earshot peers confirm fragments of files to each other.
-@Suite("Confirmation of files")
+@Suite("Confirmation of file fragments between neighbours")
 struct ConfirmingTests {
   @Test(
-    "A 1 MiB file needs at most 20 pings; the neighbour confirms its fragments with unsigned pongs"
+    "A file of 1 MiB needs at most 20 pings, and the neighbour confirms fragments with unsigned pongs"
   )
   func unasked() throws {
     var hall = FileTests.line(2)
@@ -29,7 +29,7 @@ struct ConfirmingTests {
   enum Line: CaseIterable { case own, toOne, passedOn }
 
   @Test(
-    "For 30 s after a public message, a confirmation covers at most half as many packets",
+    "For 30 s after a public message, file confirmations are requested for at most half as many packets each",
     arguments: Line.allCases)
   func besideChat(line: Line) throws {
     var hall = FileTests.line(3)
@@ -54,7 +54,7 @@ struct ConfirmingTests {
     #expect(beside * 2 <= before && beside * 2 <= after, "\(before), \(beside), \(after)")
   }
 
-  @Test("A public message during a file is delayed only by the packets that are already sent and unconfirmed")
+  @Test("A public message during a file is delayed only by packets that are sent and unconfirmed")
   func lineAmidFile() throws {
     for moment in stride(from: 0, to: 600, by: 20) as StrideTo<Int64> {
       var hall = FileTests.line(2)
@@ -69,7 +69,7 @@ struct ConfirmingTests {
     }
   }
 
-  @Test("Small files in succession do not wait for each other's confirmation")
+  @Test("Small mesh files in succession do not wait for each other's confirmation")
   func small() throws {
     var hall = FileTests.line(2)
     hall.pass(.seconds(3))
@@ -81,7 +81,7 @@ struct ConfirmingTests {
     #expect(hall.nodes[1].files.count == 8)
   }
 
-  @Test("Unconfirmed fragments to a node are limited; without confirmations a few go per second")
+  @Test("The number of unconfirmed fragments is limited, and without confirmations a few are sent per second")
   func confirming() throws {
     var hall = FileTests.line(2)
     hall.pass(.seconds(3))
@@ -140,7 +140,7 @@ struct ConfirmingTests {
     }
   }
 
-  @Test("A node confirms every n-th fragment as requested, by ID and index, copies included")
+  @Test("A node confirms every n-th fragment of a file as requested, by fragment ID and index, also of copies")
   func confirms() {
     var asked = Asked()
     asked.fragments(0..<10)
@@ -164,7 +164,7 @@ struct ConfirmingTests {
     #expect(asked.answers.last == 4)
   }
 
-  @Test("Only fragments of the neighbour's own files for this node count for confirmations")
+  @Test("Only fragments of the neighbour's own files for this node are counted for file confirmations")
   func counted() {
     var asked = Asked()
     asked.ping(1, interval: 2)
@@ -177,7 +177,7 @@ struct ConfirmingTests {
     #expect(asked.answers == [1, 601])
   }
 
-  @Test("A request for confirmations ends with its peer when another peer takes over the link")
+  @Test("A peer's request for file confirmations ends when another peer takes over the link")
   func nextPeer() {
     var asked = Asked()
     asked.ping(1, interval: 1)
@@ -190,7 +190,7 @@ struct ConfirmingTests {
     #expect(asked.stage.ann.engine.neighbours.contains(next.id) && asked.answers(to: next).isEmpty)
   }
 
-  @Test("A phone gets only the pong for its ping; an Earshot peer gets 250 confirmations a second")
+  @Test("A phone gets only the pong for its ping; an Earshot peer gets up to 250 confirmations a second")
   func limits() {
     var phone = Asked(isEarshot: false)
     phone.ping(1, interval: 1)
@@ -206,7 +206,7 @@ struct ConfirmingTests {
     #expect(node.answers.count == quiet + 1 && node.answers.last == 400)
   }
 
-  @Test("A confirmation counts once and covers all earlier packets; one for an unsent packet is ignored")
+  @Test("A file confirmation counts once and covers all earlier packets, and one for an unsent packet is ignored")
   func confirmation() {
     var confirming = Confirming()
     let (fewest, now) = (Confirming.limits.lowerBound, Instant.zero.advanced(by: .milliseconds(1)))
@@ -250,7 +250,7 @@ struct ConfirmingTests {
     #expect(confirming.next == late.advanced(by: .seconds(2) * 4))
   }
 
-  @Test("A pong confirms no fragment, and a confirmation of a fragment answers no ping")
+  @Test("A pong does not confirm a fragment, and a confirmation of a fragment does not answer a ping")
   func kinds() {
     var confirming = Confirming()
     confirming.sent(900, at: .zero)
@@ -261,7 +261,7 @@ struct ConfirmingTests {
     #expect(isRight && confirming.unconfirmed == 0)
   }
 
-  @Test("A ping with a fragment's mark under the file sender's name confirms no fragment")
+  @Test("A ping whose nonce imitates a fragment of the file does not confirm the fragment")
   func forgedQuestion() throws {
     var asked = Asked()
     asked.ping(112, interval: 0)
@@ -287,7 +287,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "On a slow path one confirmation is requested for each permitted batch of unconfirmed packets",
+    "On a slow link one confirmation is requested for each batch of file packets that may be unconfirmed",
     arguments: [(20, 48), (40, 48), (60, 38), (100, 32), (400, 32)] as [(Int64, Int)])
   func questions(wayMilliseconds: Int64, batch: Int) {
     var confirming = Confirming()
@@ -303,7 +303,7 @@ struct ConfirmingTests {
     #expect(confirming.limit == Confirming.limits.upperBound && confirming.interval == batch)
   }
 
-  @Test("The round trip on an empty link is measured with the first packet and again after 10 s")
+  @Test("The round-trip time of an idle link is measured with a file's first packet, and again after 10 s")
   func measuresAnew() {
     var confirming = Confirming()
     confirming.sent(nil, at: .zero)
@@ -329,7 +329,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "The limit of unconfirmed packets uses 90% of a link; a public message waits 80 ms, two trips or 3 packets",
+    "Unconfirmed file packets fill 90% of a link; a public message waits at most 80 ms, 2 round trips or 3 packets",
     arguments: [(1, 5), (1, 25), (5, 25), (10, 17), (27, 5), (20, 100), (100, 500)] as [(Int64, Int64)])
   func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
     var link = BusyLink(packet: .milliseconds(milliseconds), way: .milliseconds(wayMilliseconds))
@@ -343,7 +343,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "Without chat more packets are unconfirmed; the first public message waits at most 0.4 s more",
+    "Without chat more file packets may be unconfirmed, and the first public message waits up to 0.4 s longer",
     arguments: [(1, 5), (5, 25), (27, 5), (20, 100)] as [(Int64, Int64)])
   func leavesRoomForChat(milliseconds: Int64, wayMilliseconds: Int64) {
     func run(_ isBesideChat: Bool) -> BusyLink {
@@ -366,7 +366,7 @@ struct ConfirmingTests {
     #expect(quiet.waits.max() ?? .zero <= busy.waits.max() ?? .zero)
   }
 
-  @Test("The limit adapts to a slower or longer link within 15 s, and public messages wait no longer")
+  @Test("The number of unconfirmed file packets adapts to a slower link within 15 s, and messages wait no longer")
   func followsChanges() {
     var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
     for (packet, way) in [(5, 100), (20, 25), (5, 25)] as [(Int64, Int64)] {

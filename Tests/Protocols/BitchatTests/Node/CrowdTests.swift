@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("A node in a crowd")
+@Suite("A mesh node in a large crowd")
 struct CrowdTests {
   private let time: UInt64 = 1_800_000_000_000
 
@@ -17,7 +17,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "One request asks for all types if one filter suffices; otherwise every fourth request asks for announces"
+    "One sync request asks for all types if one filter suffices; otherwise every fourth asks for announces"
   )
   func requests() throws {
     var archive = GossipArchive()
@@ -41,7 +41,7 @@ struct CrowdTests {
     #expect(archive.requests(for: .announce, round: 1, at: time).map(\.types) == [.announce])
   }
 
-  @Test("The start time of a request limits announces only if no messages are requested")
+  @Test("The start time of a sync request limits announces only if no messages are requested")
   func beginning() throws {
     var archive = GossipArchive()
     let (old, new) = (try item(.announce, from: 1, age: 30_000), try item(.announce, from: 2, age: 10_000))
@@ -54,7 +54,7 @@ struct CrowdTests {
     #expect(try given(.usual) == [old, new])
   }
 
-  @Test("Among 900 announces, a requested message is still given")
+  @Test("A sync answer contains the requested message although 900 announces are stored")
   func message() throws {
     var (full, other) = (GossipArchive(), GossipArchive())
     for peer in 0..<900 {
@@ -69,7 +69,7 @@ struct CrowdTests {
     #expect(given.count <= 2)
   }
 
-  @Test("A silent link is cut after 15 s although other links are active")
+  @Test("A link on which nothing is received is cut after 15 s even if other links are active")
   func silence() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -85,7 +85,7 @@ struct CrowdTests {
     #expect(hall.nodes[0].cuts.map(\.0) == [quiet, loud])
   }
 
-  @Test("The signature checker is replaceable, and the engine uses it")
+  @Test("The signature checker of the mesh engine can be replaced, and the engine uses the replacement")
   func signatures() {
     struct Nobody: SignatureChecking {
       func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool { false }

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Conversations over links that are cut")
+@Suite("Mesh messages over links that are cut")
 struct CutTests {
   /// Counts the packets of the simulated radio.
   private final class Air {
@@ -76,7 +76,8 @@ struct CutTests {
     #expect(hall.nonces.findings == [], "\(`where`)")
   }
 
-  @Test("A cut after any one packet of a conversation loses no message and shows none twice", arguments: [false, true])
+  @Test(
+    "A link cut after any packet of a conversation loses no message and shows none twice", arguments: [false, true])
   func everyPacket(isLost: Bool) throws {
     let (whole, packets) = try converse(cutAfter: [], isLost: isLost)
     expectAll(whole, "no cut")
@@ -87,7 +88,7 @@ struct CutTests {
     }
   }
 
-  @Test("A cut after any one action of a conversation loses no message and shows none twice")
+  @Test("A link cut after any engine action of a conversation loses no message and shows none twice")
   func everyAction() throws {
     let (whole, packets) = try converse(cutAfter: [], isLost: false)
     // Actions after the last receipt do not belong to the conversation.
@@ -99,14 +100,15 @@ struct CutTests {
     }
   }
 
-  @Test("40 cuts at regular intervals lose and repeat no message", arguments: [3, 4, 5, 7, 11], [false, true])
+  @Test(
+    "40 link cuts at regular intervals lose no message and show none twice", arguments: [3, 4, 5, 7, 11], [false, true])
   func often(every: Int, isLost: Bool) throws {
     let cuts = Set((1...40).map { $0 * every })
     let (hall, _) = try converse(cutAfter: cuts, isLost: isLost, seed: UInt64(every))
     expectAll(hall, "every \(every)")
   }
 
-  @Test("A waiting message is sent at once when a link returns, however many tries it has used")
+  @Test("A waiting message is sent at once when a link returns, whatever its number of attempts")
   func backSoon() throws {
     var hall = ChatTests.line(["ann", "bob"])
     hall.passes = { bytes, from, _ in from != 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
@@ -122,7 +124,7 @@ struct CutTests {
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
   }
 
-  @Test("A message uses no try without a link, nor on links that come and go")
+  @Test("Time without a link, and links that come and go, do not use up the attempts for a message")
   func tries() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("first", to: 1, as: 1, at: 0)
@@ -150,7 +152,7 @@ struct CutTests {
     #expect(hall.nodes[1].told.map(\.text) == ["first", "hello"])
   }
 
-  @Test("A node restarted from its stored state shows no message twice and delivers waiting ones")
+  @Test("A node restarted from its stored state shows no message twice and delivers the waiting ones")
   func restart() throws {
     var hall = ChatTests.line(["ann", "bob"])
     let said = hall.say("for all", at: 0)
@@ -191,7 +193,7 @@ struct CutTests {
   }
 
   @Test(
-    "A killed peer that returns receives a new message within 30 s", arguments: [2, 3])
+    "A peer that returns after SIGKILL receives a new message within 30 s", arguments: [2, 3])
   func killed(nodes: Int) throws {
     var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
     let last = nodes - 1
@@ -215,7 +217,7 @@ struct CutTests {
     #expect(cat.told.map(\.text) == ["before", "after"])
   }
 
-  @Test("A node has no session with a peer that has announced its leave")
+  @Test("A node has no session with a peer that has sent a leave")
   func left() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)

@@ -7,7 +7,7 @@ import Testing
 @testable import BitchatWire
 
 /// Nodes of dialect S among themselves. Facts: bitchat.md section 16.1.
-@Suite("Nodes of dialect S")
+@Suite("Mesh nodes of dialect S")
 struct DialectTests {
   /// Nodes of dialect S in a row that know each other, and the packets that they have sent until now.
   static func line(_ names: [String], frameLimit: Int = 512) -> (hall: MeshHall, air: Overheard) {
@@ -53,7 +53,7 @@ struct DialectTests {
     }
   }
 
-  @Test("An announce marks its sender as a speaker of dialect S only if the sender is one")
+  @Test("Only a node that uses dialect S marks this in its announce")
   func mark() throws {
     var hall = MeshHall()
     let air = Overheard.listen(to: &hall)
@@ -89,7 +89,7 @@ struct DialectTests {
     #expect(hall.nodes.allSatisfy { $0.engine.counters.unreadable == 0 })
   }
 
-  @Test("A private message of dialect S is sealed in a packet 12; its receipts are packets 05 and 06")
+  @Test("A private message of dialect S is sealed in a packet 12, and its receipts are packets 05 and 06")
   func privately() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     air.forget()
@@ -115,7 +115,7 @@ struct DialectTests {
     #expect(air.all(0x12).first?.packet?.signature == nil)
   }
 
-  @Test("A sealed private message is a packet 04 with a UUID, both nicknames and the private flag")
+  @Test("A sealed private message of dialect S is a packet 04 with UUID, both nicknames and the private flag")
   func inside() throws {
     var (hall, _) = Self.line(["ann", "bob"])
     var sealed: [UInt8] = []
@@ -138,7 +138,7 @@ struct DialectTests {
   }
 
   @Test(
-    "Handshake, private message and receipts pass a middle node of dialect S")
+    "A node of dialect S relays the handshake, private messages and receipts of two others")
   func line() throws {
     var (hall, air) = Self.line(["ann", "bob", "cat"])
     air.forget()
@@ -151,7 +151,8 @@ struct DialectTests {
     #expect(hall.nodes[1].told.isEmpty)
   }
 
-  @Test("A packet above the frame limit is sent as fragments 0A, 0B and 0C, 200 ms apart", arguments: [185, 512])
+  @Test(
+    "A dialect S packet above the frame limit is sent as fragments 0A, 0B and 0C, 200 ms apart", arguments: [185, 512])
   func fragments(frameLimit: Int) throws {
     var (hall, air) = Self.line(["ann", "bob"], frameLimit: frameLimit)
     air.forget()
@@ -171,7 +172,7 @@ struct DialectTests {
     #expect(inner.type.rawValue == 0x04 && Int(inner.total) == parts.count)
   }
 
-  @Test("A long private text of dialect S arrives whole and is acknowledged")
+  @Test("A long private text of dialect S arrives complete and is acknowledged")
   func longPrivate() throws {
     var (hall, air) = Self.line(["ann", "bob"], frameLimit: 185)
     try hall.tell(LimitStage.text(600), to: 1, as: 1, at: 0)
@@ -191,7 +192,7 @@ struct DialectTests {
     #expect(air.all(0x07).first?.packet?.payload == [] && air.all(0x07).first?.packet?.signature != nil)
   }
 
-  @Test("A newcomer of dialect S requests sync after 5 s and gets the earlier public messages")
+  @Test("A new node of dialect S requests sync after 5 s and gets the earlier public messages")
   func sync() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     for number in 0..<3 { _ = hall.say("line \(number)", at: 0) }
@@ -213,7 +214,7 @@ struct DialectTests {
     #expect(requests.count == 1, "the next one is after half a minute")
   }
 
-  @Test("After 400 messages the filter of a request has 200 to 256 bytes")
+  @Test("After 400 messages the filter of a dialect S sync request has 200 to 256 bytes")
   func filter() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     for number in 0..<400 {

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The progress of files that arrive")
+@Suite("Progress of mesh files during reception")
 struct FileArrivalTests {
   /// Two neighbours, one of which sends fragments with a pause between them.
   private static func hall() -> MeshHall {
@@ -18,7 +18,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "The percentage of an arriving file grows, and the completed file has the same fragment set",
+    "The percentage of an arriving file grows, and the complete file has the same fragment ID",
     arguments: [true, false])
   func reported(isPrivate: Bool) throws {
     var hall = Self.hall()
@@ -33,7 +33,7 @@ struct FileArrivalTests {
     #expect(hall.nodes[0].arriving.isEmpty)
   }
 
-  @Test("A text in fragments is not taken for a file, and a file in one packet has no progress")
+  @Test("A text in fragments is not reported as an arriving file, and a file in one packet has no progress")
   func others() throws {
     var hall = Self.hall()
     _ = hall.say(String(repeating: "tea at four ", count: 400), at: 0)
@@ -42,7 +42,7 @@ struct FileArrivalTests {
     #expect(hall.nodes[1].arriving.isEmpty && hall.nodes[1].files.count == 1)
   }
 
-  @Test("A file that stops arriving is reported as ended when its fragments are abandoned")
+  @Test("A file that stops arriving is reported as ended when its fragments expire")
   func givenUp() throws {
     var hall = Self.hall()
     try hall.sendFile(FileTests.content(100_000), to: 1, as: 3, at: 0)

@@ -5,9 +5,9 @@ import Testing
 @testable import BitchatWire
 
 /// The effects of links on files: links that stall, and links that are evicted.
-@Suite("Files and slow links")
+@Suite("Mesh files over slow links")
 struct FileLinkTests {
-  @Test("A stalled link does not keep a public file from other peers, and no peer gets the file twice")
+  @Test("A stalled link does not delay a public file for other peers, and no peer gets the file twice")
   func stalled() throws {
     var hall = FileTests.line(3)
     let link = hall.connect(stranger: Stranger(1), to: 0)
@@ -26,7 +26,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "A file that needs over two minutes on a slow link arrives without a second try, over a hop too",
+    "A file that needs over 2 min on a slow link arrives at the first attempt, also over a second hop",
     arguments: [true, false],
     [55, 110] as [Int64])
   func slow(isPrivate: Bool, milliseconds: Int64) throws {
@@ -47,7 +47,7 @@ struct FileLinkTests {
     #expect(sender.fileFrames.count < 2700, "each fragment once, and few pings")
   }
 
-  @Test("A file that is too slow for a phone stops at the phone's time limit and goes on to Earshot peers")
+  @Test("A file too slow for a phone stops at the phone's time limit and continues to Earshot peers")
   func slowBesidePhone() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -97,7 +97,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "A file waits while no link can carry it, then uses the widest link",
+    "A file waits while no link has a large enough MTU, then uses the link with the largest MTU",
     arguments: [false, true])
   func narrowLinks(isPrivate: Bool) throws {
     var hall = FileTests.line(2)
@@ -136,7 +136,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
   }
 
-  @Test("The widest of several narrow links carries the file")
+  @Test("Of several links with small MTUs a file is sent over the one with the largest MTU")
   func widestOfNarrow() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -154,7 +154,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "The slice size of a public file follows the narrowest link that is at least as wide as an iPhone's",
+    "The slice size of a public file fits the smallest link MTU that is not below an iPhone's",
     arguments: [
       ([], nil), ([20], nil), ([512], 469), ([509, 512], 467), ([182, 512], 140), ([512, 120, 182], 140),
       ([110, 150, 20], 108),
@@ -175,7 +175,7 @@ struct FileLinkTests {
     #expect(fragments.contains { $0.slice.count == slice })
   }
 
-  @Test("A narrow link does not prevent a private file over hops from using the same fragments again")
+  @Test("A link with a small MTU does not prevent that a private file is sent again in the same fragments")
   func narrowAndLossy() throws {
     var hall = FileTests.line(3)
     hall.connect(stranger: Stranger(1), to: 0, frameLimit: 20)
@@ -202,7 +202,7 @@ struct FileLinkTests {
     #expect(hall.nodes[2].files.count == 1)
   }
 
-  @Test("A file that needs over 5 min on its link is rebuilt, and finally fails")
+  @Test("A file that needs over 5 min on its link is fragmented anew, and finally fails")
   func tooSlow() throws {
     var hall = FileTests.line(2)
     hall.filePacketTime = .milliseconds(500)
@@ -213,7 +213,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7]?.last == .failed(.unsendable) && hall.nodes[1].files.isEmpty)
   }
 
-  @Test("A public file arrives although its first fragments had expired before the last arrived")
+  @Test("A public file arrives even if its first fragments had expired before the last one arrived")
   func givenUp() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -229,7 +229,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].files.map(\.content) == [file.content] && hall.nodes[0].engine.assembler.count == 0)
   }
 
-  @Test("A fragment that contradicts a public file's fragments is relayed and does not prevent the file")
+  @Test("A fragment that contradicts those of a public file is relayed, and the file still arrives")
   func contradiction() throws {
     var hall = FileTests.line(2)
     let (phone, forger) = (Stranger(1), Stranger(2))
@@ -251,7 +251,7 @@ struct FileLinkTests {
     #expect(counts[.fragment] == fragments.count + 1, "nobody knows which one is true")
   }
 
-  @Test("A node's own fragments precede relayed ones and have buffer space of their own")
+  @Test("A node's own fragments are sent before relayed ones, and have a buffer of their own")
   func lanes() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -279,7 +279,7 @@ struct FileLinkTests {
       relay.engine.counters.relaysDropped > dropped && relay.engine.transmitter.paced.longest <= PacedPackets.limit)
   }
 
-  @Test("Fragments that fill the lane of one link leave the capacity of other links unchanged")
+  @Test("Fragments that fill the buffer of one link do not reduce the capacity of other links")
   func room() {
     var paced = PacedPackets()
     let (one, other) = (LinkID(1), LinkID(2))
@@ -303,7 +303,7 @@ struct FileLinkTests {
     #expect(paced.count == PacedPackets.limit)
   }
 
-  @Test("A packet behind a fragment of an own file leaves 25 ms later, on that link only")
+  @Test("A packet after a fragment of an own file is sent 25 ms later, on the link of the fragment only")
   func behindOwnFile() throws {
     var paced = PacedPackets()
     let links = [LinkID(1), LinkID(2)]
@@ -315,7 +315,7 @@ struct FileLinkTests {
     #expect(paced.deadline == due && paced.takeDue(at: due).map(\.link) == [links[0]])
   }
 
-  @Test("After a stall, paced packets leave one by one and not all at once")
+  @Test("After a stall fragments that are paced for a phone are sent one by one, and not all at once")
   func standstill() {
     var paced = PacedPackets()
     _ = paced.add(Array(repeating: [1], count: 40), on: LinkID(1), as: .fragment, in: .own, at: .zero)
@@ -325,7 +325,7 @@ struct FileLinkTests {
     #expect([0, 1000, 1010, 1020, 1045, 1070].map { left(after: $0) } == [1, 1, 0, 1, 1, 1])
   }
 
-  @Test("A link that fills a phone's lane with fragments is evicted in favour of another link, up to half")
+  @Test("If one link's fragments fill the buffer to a phone, another link's fragments evict up to half of them")
   func shares() {
     var paced = PacedPackets()
     let (phone, packet): (LinkID, [UInt8]) = (LinkID(1), [1])
@@ -351,7 +351,7 @@ struct FileLinkTests {
     #expect(paced.count == 0 && add(packet, from: flood) == 0)
   }
 
-  @Test("The newest of several links that fill a lane equally loses a packet")
+  @Test("If several links fill a buffer equally, the newest of them loses a packet")
   func equalShares() {
     for first in stride(from: 10, to: 210, by: 10) as StrideTo<UInt64> {
       var paced = PacedPackets()
@@ -372,7 +372,7 @@ struct FileLinkTests {
     }
   }
 
-  @Test("A public file that no link received completely is rebuilt, and is never reported as sent")
+  @Test("A public file that no link received completely is fragmented anew, and is never reported as sent")
   func stalledAlone() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -390,7 +390,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7] == Array(repeating: .sending, count: 6) + [.failed(.unsendable)])
   }
 
-  @Test("A file that was held by 10 radio inhibits is still delivered", arguments: [true, false])
+  @Test("A file that was interrupted by 10 radio inhibits is still delivered", arguments: [true, false])
   func heldBack(isPrivate: Bool) throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -406,7 +406,7 @@ struct FileLinkTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
-  @Test("After 2,000 peers with proven capabilities, a private file to a new peer is still sent")
+  @Test("With the capabilities of 2,000 peers stored, a private file to a new peer is still sent")
   func manyProven() throws {
     var hall = FileTests.line(2)
     for number in 1...2000 as ClosedRange<UInt64> {
@@ -418,7 +418,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].engine.files.capabilities.count <= 256)
   }
 
-  @Test("A neighbour that gets fragment requests for 10 min also answers regular sync requests")
+  @Test("A neighbour that gets requests for missing fragments for 10 min still answers regular sync requests")
   func longRepair() {
     var stage = LimitStage()
     let eve = Stranger(1)

@@ -5,10 +5,10 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Files of departed senders, and withdrawn files")
+@Suite("Mesh files of departed senders, and withdrawn files")
 struct FileSyncTests {
   @Test(
-    "A newcomer gets a file from a neighbour two minutes after its sender left, with the sender's announce",
+    "A new node gets a file from a neighbour 2 min after its sender left, with the sender's announce",
     arguments: [200, 20_000, 300_000])
   func gone(size: Int) throws {
     var hall = FileTests.line(2)
@@ -25,7 +25,7 @@ struct FileSyncTests {
     #expect(hall.nodes[2].files.first?.nickname == "node 0")
   }
 
-  @Test("A cancelled small file is given to no peer, even if one link has received it")
+  @Test("A cancelled small file is given to no further peer, even if one link has received it")
   func cancelled() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -55,7 +55,7 @@ struct FileSyncTests {
     #expect(try given() == 0)
   }
 
-  @Test("A public file that was deleted after sending is given to no newcomer", arguments: [200, 20_000])
+  @Test("A public file that was deleted after sending is not given to new nodes", arguments: [200, 20_000])
   func takenBack(size: Int) throws {
     for isDeleted in [false, true] {
       var hall = FileTests.line(2)
@@ -72,7 +72,7 @@ struct FileSyncTests {
     }
   }
 
-  @Test("A relay neither requests missing fragments nor is asked for them")
+  @Test("A relay neither requests missing fragments nor gets requests for them")
   func relays() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -99,7 +99,7 @@ struct FileSyncTests {
     #expect(!asked.pairs.isEmpty && asked.pairs.allSatisfy { $0 == [2, 0] }, "\(asked.pairs)")
   }
 
-  @Test("A withdrawn file matches its own packet, its sync answer and its relayed form, and no other packet")
+  @Test("Withdrawing a file removes its packet, also as sync answer and relayed, and no other packet")
   func answersOfFiles() throws {
     let packet = Packet(
       version: .v2, type: .fileTransfer, timestamp: 1_800_000_000_000, sender: PeerID(rawValue: 1), payload: [1, 2, 3])

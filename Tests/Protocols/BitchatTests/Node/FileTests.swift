@@ -6,7 +6,7 @@ import Testing
 @testable import BitchatWire
 
 /// Files from node to node, in the simulated mesh of the engines.
-@Suite("Files between nodes")
+@Suite("Mesh files between nodes")
 struct FileTests {
   static func content(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
     var random = SeededRandom(seed: seed)
@@ -44,7 +44,8 @@ struct FileTests {
     #expect(hall.nodes.dropFirst().allSatisfy { $0.files.count == 1 }, "sync tells it no second time")
   }
 
-  @Test("A private file arrives sealed, at its recipient only, with a receipt", arguments: [1, 100_000, 1 << 20])
+  @Test(
+    "A private file arrives encrypted, only at its recipient, and is acknowledged", arguments: [1, 100_000, 1 << 20])
   func privateFile(size: Int) throws {
     var hall = Self.line(3)
     let content = Self.content(size)
@@ -69,7 +70,7 @@ struct FileTests {
   }
 
   @Test(
-    "A private file to a departed peer pauses although the link remains, and arrives after the peer's return")
+    "A private file to a peer that left pauses although the link stays, and arrives when the peer returns")
   func privateToWhoLeft() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -94,7 +95,7 @@ struct FileTests {
   }
 
   @Test(
-    "With 1% frame loss, a 100 KB file arrives over two hops within 90 s", arguments: Array(1...20) as [UInt64])
+    "With 1% frame loss a 100 KB file arrives over two hops within 90 s", arguments: Array(1...20) as [UInt64])
   func lossy(seed: UInt64) throws {
     var hall = Self.line(3, seed: seed)
     hall.loss = 1
@@ -104,7 +105,7 @@ struct FileTests {
     #expect(hall.nodes[2].files.map(\.content) == [content])
   }
 
-  @Test("With 1% frame loss, a private file of 100 KB over two hops is delivered", arguments: [1, 2, 3, 4, 5])
+  @Test("With 1% frame loss a private file of 100 KB over two hops is delivered", arguments: [1, 2, 3, 4, 5])
   func lossyPrivate(seed: UInt64) throws {
     var hall = Self.line(3, seed: seed)
     try hall.tell("first", to: 2, at: 0)
@@ -117,7 +118,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[9]?.last == .delivered)
   }
 
-  @Test("A file cancelled at any tenth sends no further fragment and requests none", arguments: 0...9)
+  @Test("A file that is cancelled at any tenth sends no further fragment and requests none", arguments: 0...9)
   func cancelled(tenth: Int) throws {
     var hall = Self.line(3)
     for (number, peer) in [(UInt32(1), nil), (2, 2)] as [(UInt32, Int?)] {
@@ -139,7 +140,7 @@ struct FileTests {
     }
   }
 
-  @Test("A phone gets a fragment every 25 ms; an Earshot peer gets fragments as fast as its link takes them")
+  @Test("A phone gets a fragment every 25 ms; an Earshot peer gets fragments as fast as its link accepts them")
   func pace() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -164,7 +165,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
-  @Test("Own and relayed fragments alternate towards a phone, one every 25 ms in all")
+  @Test("Own and relayed fragments are sent to a phone alternately, one every 25 ms in total")
   func sharedPace() throws {
     var hall = Self.line(2)
     let link = hall.connect(stranger: Stranger(1), to: 1)
@@ -205,7 +206,7 @@ struct FileTests {
     #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) >= .milliseconds(20) })
   }
 
-  @Test("Cancelling a small private file withdraws its packet from the queue of the link")
+  @Test("Cancelling a small private file removes its packet from the queue of the link")
   func cancelledInQueue() throws {
     var hall = Self.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -221,7 +222,7 @@ struct FileTests {
     #expect(!withdrawn.contains { $0.contains(other) })
   }
 
-  @Test("Forgetting a peer ends the files for it, and no others")
+  @Test("Forgetting a peer ends the files for this peer, and no others")
   func forgotten() throws {
     var hall = Self.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -252,7 +253,7 @@ struct FileTests {
     #expect(told.first?.receipt != nil)
   }
 
-  @Test("A file from a sync answer is shown if it was sent up to 15 min ago")
+  @Test("A file from a sync answer is shown if it was sent at most 15 min ago")
   func oldFile() throws {
     var stage = LimitStage()
     let phone = Stranger(1)
@@ -268,7 +269,7 @@ struct FileTests {
     }
   }
 
-  @Test("A private file is not sent to a peer that has not announced support in a session")
+  @Test("A private file is not sent to a peer that has not announced support for files in a session")
   func unproven() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -302,7 +303,7 @@ struct FileTests {
     #expect(other.nodes[1].files.isEmpty)
   }
 
-  @Test("A lost peer state is sent again in a new session, and a waiting private file is delivered")
+  @Test("A peer state message that was lost is sent again in a new session, and the waiting file is delivered")
   func lostState() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -321,7 +322,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[5]?.last == .delivered)
   }
 
-  @Test("A peer asked for its state within the last minute is asked again before a private file fails")
+  @Test("A peer asked for its state in the last minute is asked again before a private file to it fails")
   func lostStateAgain() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -338,7 +339,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[6]?.last == .delivered)
   }
 
-  @Test("Two files are sent at a time and six wait; a ninth, or a file of a relay, is refused")
+  @Test("Two files are sent at a time and six wait; a ninth, and any file of a relay, is refused")
   func several() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -358,7 +359,7 @@ struct FileTests {
     #expect(throws: MeshEngine.SendError.relayOnly) { try hall.sendFile([1], at: 1) }
   }
 
-  @Test("During a radio inhibit no file is sent or requested; afterwards it continues")
+  @Test("During a radio inhibit no file is sent or requested, and afterwards the file continues")
   func quiet() throws {
     var hall = Self.line(2)
     try hall.sendFile(Self.content(50_000), at: 0)
@@ -381,7 +382,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 2)
   }
 
-  @Test("A file without a peer waits for one, and starts again when its links are lost")
+  @Test("A file without a peer waits for one, and starts again after its links were lost")
   func later() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -398,7 +399,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1 && hall.nodes[0].fileStates[1]?.last == .sent)
   }
 
-  @Test("A thousand incomplete packets use at most 8 MiB, and requests for their fragments end")
+  @Test("A thousand incomplete packets use at most 8 MiB, and the requests for their fragments end")
   func neverEnded() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -422,7 +423,7 @@ struct FileTests {
     #expect(stage.bob.engine.counters.frames - before < 200)
   }
 
-  @Test("A malformed file, one of an unsupported type, or one of a blocked peer is counted and not shown")
+  @Test("A file that is malformed, of an unsupported type, or from a blocked peer is counted and not shown")
   func refused() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -451,7 +452,7 @@ struct FileTests {
     #expect(stage.bob.files.count == 3, "what is right is passed on, to Bob who has blocked nobody")
   }
 
-  @Test("A public message during a file arrives within 100 ms, at a phone too")
+  @Test("A public message during a file arrives within 100 ms, also at a phone")
   func chat() throws {
     var hall = Self.line(2)
     try hall.sendFile(Self.content(1 << 20), at: 0)
@@ -462,7 +463,7 @@ struct FileTests {
     #expect(hall.nodes[1].heard.map(\.text) == ["and now this"] && hall.nodes[1].files.isEmpty)
   }
 
-  @Test("A relay paces fast fragments towards a phone at 25 ms each")
+  @Test("A relay sends fragments that arrive fast to a phone one every 25 ms")
   func relayToPhone() throws {
     var hall = Self.line(2)
     let phone = Stranger(1)

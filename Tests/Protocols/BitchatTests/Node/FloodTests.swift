@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Floods")
+@Suite("Floods of mesh packets")
 struct FloodTests {
   enum Flood: CaseIterable {
     case identities, forgedAnnounces, forgedLines, ownLines, chatOfUnknown, endlessFragments, wholeFragments, requests
@@ -179,7 +179,7 @@ struct FloodTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["short", LimitStage.text(2000)])
   }
 
-  @Test("After 300 links that came and went, no state of them remains")
+  @Test("Of 300 links that came and went no state remains")
   func links() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -198,7 +198,7 @@ struct FloodTests {
     #expect(engine.transmitter.paced.count == 0)
   }
 
-  @Test("A node knows 1,024 of 1,201 peers, and a favourite and its pin are among them")
+  @Test("A node remembers 1,024 of 1,201 peers, among them a favourite with its pinned key")
   func manyPeers() {
     var hall = MeshHall()
     hall.add(["ann"])

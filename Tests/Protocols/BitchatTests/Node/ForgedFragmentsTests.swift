@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Fragments of a forged packet")
+@Suite("Forged mesh packets in fragments")
 struct ForgedFragmentsTests {
   /// The fragments of a long public message in Bob's name.
   private func fragments(_ hall: MeshHall, signedBy key: Ed25519.PrivateKey) throws -> [[UInt8]] {
@@ -30,7 +30,7 @@ struct ForgedFragmentsTests {
   }
 
   @Test(
-    "A forged packet in fragments under a known peer's name is neither shown nor stored; the genuine packet is"
+    "A forged packet in fragments in a known peer's name is not shown or stored; the genuine packet is"
   )
   func forged() throws {
     var random = SeededRandom(seed: 5)

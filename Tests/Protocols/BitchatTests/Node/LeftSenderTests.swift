@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Messages of peers that have left")
+@Suite("Messages of mesh peers that have left")
 struct LeftSenderTests {
-  @Test("A newcomer gets messages with their sender's announce, and no messages of a departed sender")
+  @Test("A new node gets messages with their sender's announce, and no messages of a sender that left")
   func left() throws {
     var hall = MeshHall()
     hall.add(["ann"])

@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Limits of the mesh and invalid input")
+@Suite("Limits of the mesh engine and invalid packets")
 struct LimitTests {
   // MARK: Announces
 
@@ -47,7 +47,7 @@ struct LimitTests {
     #expect(stage.ann.engine.peer(eve.id)?.nickname == eve.nickname)
   }
 
-  @Test("The first signing key of a peer stays pinned against announces with another key")
+  @Test("The first signing key of a peer stays pinned when announces with another key arrive")
   func otherSigningKey() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -66,7 +66,7 @@ struct LimitTests {
     #expect(stage.ann.engine.neighbourhood.links[link]?.peer == nil)
   }
 
-  @Test("A pin restored from an earlier run is enforced")
+  @Test("A signing key pinned in an earlier run is enforced after a restart")
   func restoredPin() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -78,7 +78,7 @@ struct LimitTests {
   }
 
   @Test(
-    "An announce more than 120 s off is refused and counted under `clock`",
+    "An announce whose time is over 120 s off is refused and counted under `clock`",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clock(offset: Int64, isTaken: Bool) {
     var stage = LimitStage()
@@ -91,7 +91,7 @@ struct LimitTests {
     #expect(hasNoTrace)
   }
 
-  @Test("A public message with an invalid signature is dropped; the valid one is still shown")
+  @Test("A public message with an invalid signature is dropped, and the valid one is still shown")
   func forgedLine() throws {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -114,7 +114,7 @@ struct LimitTests {
     #expect(stage.bob.heard.map(\.text) == ["hello"])
   }
 
-  @Test("A peer is removed by its own leave after its last announce, and is then not gossiped")
+  @Test("A peer is removed by its own leave if later than its announce, and is then in no sync answer")
   func leave() {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -149,7 +149,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A public message more than 120 s off is refused and counted under `clock`",
+    "A public message whose time is over 120 s off is refused and counted under `clock`",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clockOfLine(offset: Int64, isTaken: Bool) {
     var stage = LimitStage()
@@ -179,7 +179,7 @@ struct LimitTests {
 
   // MARK: How much
 
-  @Test("New identities are limited to 10 a second per link and 30 a second in all")
+  @Test("New peer IDs are limited to 10 a second per link and 30 a second in total")
   func identities() {
     var stage = LimitStage()
     stage.hall.pass(.seconds(2))
@@ -201,7 +201,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A link has 270 checks of messages and 300 of known announces a second; all have 1,000 and 30 for each link"
+    "Signature checks a second: 270 of messages and 300 of known announces per link, 1,000 plus 30 per link in all"
   )
   func signatures() {
     var stage = LimitStage()
@@ -230,7 +230,7 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.badSignatures == 1000 + 60)
   }
 
-  @Test("A payload of 60,000 bytes costs as much as 16 signatures")
+  @Test("Verifying a payload of 60,000 bytes counts as 16 signature checks")
   func longPayloads() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -245,7 +245,7 @@ struct LimitTests {
   }
 
   @Test(
-    "Inflation is limited to 2 MB a second per link, and unread packets are not inflated")
+    "Inflation is limited to 2 MB a second per link, and payloads that are not read are not inflated")
   func inflation() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -260,7 +260,7 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.tooMuchInflation == 6)
   }
 
-  @Test("Unverifiable packets are limited per second by type and link")
+  @Test("Packets that cannot be verified are limited per second by type and link")
   func unverified() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -286,7 +286,7 @@ struct LimitTests {
 
   // MARK: Fragments
 
-  @Test("A fragment with a bad total or index, or one that contains a fragment, is dropped and not relayed")
+  @Test("A fragment with a bad total or index, or that contains a fragment, is dropped and not relayed")
   func noFragments() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -304,7 +304,8 @@ struct LimitTests {
     #expect(stage.ann.engine.pending.count == 1)
   }
 
-  @Test("A contradicting fragment does not end the reassembly of its packet", arguments: [false, true])
+  @Test(
+    "A fragment that contradicts earlier ones does not end the reassembly of their packet", arguments: [false, true])
   func contradiction(isOfTotal: Bool) {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -323,7 +324,7 @@ struct LimitTests {
   }
 
   @Test(
-    "Fragments of a directed packet may be 30 s apart, those of a public packet 120 s",
+    "Fragments of a directed packet may be 30 s apart, and those of a public packet 120 s",
     arguments: [(29_900, true, true), (30_001, true, false), (119_000, false, true), (121_000, false, false)])
   func slowFragments(milliseconds: Int, isForOne: Bool, isHeard: Bool) {
     var stage = LimitStage()
@@ -350,7 +351,7 @@ struct LimitTests {
     #expect(stage.ann.heard.count == 1)
   }
 
-  @Test("A fragmented packet is shown and is relayed as fragments only")
+  @Test("A fragmented packet is shown, and is relayed only as fragments")
   func passedOnOnce() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -371,7 +372,7 @@ struct LimitTests {
     #expect(stage.bob.heard.count == 1)
   }
 
-  @Test("A message to the broadcast ID, as Android sends it, is a public message, whole and in fragments")
+  @Test("A message to the broadcast ID, as Android sends it, is a public message, whole or in fragments")
   func everybody() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -389,7 +390,8 @@ struct LimitTests {
   // MARK: Chat of unknown peers
 
   @Test(
-    "A message of an unknown peer waits up to 5 s for its announce", arguments: [(4_900, true), (5_000, false)])
+    "A message of an unknown peer waits for up to 5 s for the peer's announce",
+    arguments: [(4_900, true), (5_000, false)])
   func waiting(milliseconds: Int, isHeard: Bool) {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -404,7 +406,7 @@ struct LimitTests {
     #expect(stage.bob.heard.count == (isHeard ? 1 : 0))
   }
 
-  @Test("A fragmented message of an unknown peer waits, and is relayed as fragments only")
+  @Test("A fragmented message of an unknown peer waits for its announce, and is relayed only as fragments")
   func longWaiting() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -422,7 +424,7 @@ struct LimitTests {
     #expect(lines == 0)
   }
 
-  @Test("Packets of unknown peers wait: at most 32 per link, 64 in all, and 256 KiB, and copies use no capacity")
+  @Test("Packets of unknown peers wait, up to 32 per link, 64 in total and 256 KiB; copies use no capacity")
   func waitingRoom() {
     var stage = LimitStage()
     let cem = Stranger(1)

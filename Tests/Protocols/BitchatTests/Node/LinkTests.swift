@@ -6,10 +6,10 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Links of the mesh")
+@Suite("Mesh links and the peers bound to them")
 struct LinkTests {
   @Test(
-    "If two nodes connect simultaneously, the link initiated by the smaller ID remains",
+    "If two nodes connect to each other at once, the link made by the smaller ID remains",
     arguments: 0..<Extent.of(5, all: 20))
   func bothConnect(group: UInt64) {
     for seed in (group * 50)..<(group * 50 + 50) {
@@ -27,7 +27,7 @@ struct LinkTests {
     }
   }
 
-  @Test("Two identities that claim one link change its binding at most twice in 100 announces")
+  @Test("Two peers that announce themselves on one link change the link's peer at most twice in 100 announces")
   func fight() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "eve"])
@@ -55,7 +55,7 @@ struct LinkTests {
   }
 
   @Test(
-    "A narrow link gets fragments of its own, and other links get packets whole",
+    "A link with a small MTU gets fragments, and other links get the same packet whole",
     arguments: [20, 120])
   func narrow(frameLimit: Int) throws {
     var hall = MeshHall()
@@ -80,7 +80,7 @@ struct LinkTests {
     #expect((hall.nodes[0].engine.counters.unsendable > 0) == (frameLimit == 20))
   }
 
-  @Test("A packet that one link cannot take whole goes whole to the links that can")
+  @Test("A packet that is too long for one link is sent whole to the links that can carry it")
   func middling() {
     var hall = MeshHall()
     hall.add([LimitStage.text(60)])
@@ -145,7 +145,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.counters.unsendable == unsendable)
   }
 
-  @Test("A link that becomes wide enough for an announce gets one, and only once")
+  @Test("A link whose MTU becomes large enough for an announce gets one announce")
   func widened() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -156,7 +156,7 @@ struct LinkTests {
     #expect(announces() == 1)
   }
 
-  @Test("A link without an announce is cut after 15 s")
+  @Test("A link without an announce of its peer is cut after 15 s")
   func silent() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -170,7 +170,7 @@ struct LinkTests {
   }
 
   @Test(
-    "A link whose peer has left is unbound, and is cut after 15 s unless the peer returns",
+    "A link whose peer has left has no bound peer, and is cut after 15 s unless the peer returns",
     arguments: [true, false])
   func left(comesBack: Bool) throws {
     var hall = MeshHall()
@@ -194,7 +194,9 @@ struct LinkTests {
     #expect(reasons == (comesBack ? [] : [.left]))
   }
 
-  @Test("A silent neighbour is cut after 330 s; in strict mode after 60 s", arguments: [(false, 330), (true, 60)])
+  @Test(
+    "A neighbour that sends nothing is disconnected after 330 s, or in strict mode after 60 s",
+    arguments: [(false, 330), (true, 60)])
   func silentPeer(isStrict: Bool, seconds: Int) {
     var hall = MeshHall()
     hall.add(["ann", "bob"]) { $0.isMonitorStrict = isStrict }
@@ -222,7 +224,7 @@ struct LinkTests {
     #expect(hall.nodes[0].cuts.map(\.1) == [.garbage])
   }
 
-  @Test("A node with an untrusted clock sends nothing until two neighbours confirm the time")
+  @Test("A node whose clock is not trusted sends nothing until two neighbours confirm the time")
   func clock() {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -244,7 +246,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("Nodes whose clocks differ by 121 s ignore each other's packets and count them")
+  @Test("Nodes whose clocks differ by 121 s ignore and count each other's packets")
   func wrongClock() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -261,7 +263,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.peers.count == 1)
   }
 
-  @Test("Neighbours get an announce as soon as the clock is trusted")
+  @Test("Neighbours get an announce as soon as the node's clock is trusted")
   func clockComesRight() {
     var hall = MeshHall()
     hall.add(["ann"])

@@ -4,11 +4,11 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Long private texts")
+@Suite("Long private mesh texts")
 struct LongTextTests {
   private static func text(_ bytes: Int) -> String { (0..<bytes / 8).map { "\(10_000_000 + $0)" }.joined() }
 
-  @Test("A text of 64 KiB arrives in its order and before the next text, and at most 64 pieces are on their way")
+  @Test("A text of 64 KiB arrives in order and before the next text, with at most 64 pieces in transit")
   func inOrder() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -32,7 +32,7 @@ struct LongTextTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered && hall.nodes[0].engine.messages.outbox.bytes == 0)
   }
 
-  @Test("With one of twenty packets lost every text arrives complete", arguments: UInt64(1)...3)
+  @Test("With one of twenty packets lost every long text arrives complete", arguments: UInt64(1)...3)
   func lossy(seed: UInt64) throws {
     var hall = MeshHall(seed: seed)
     hall.add(["ann", "bob"])

@@ -7,7 +7,7 @@ import Testing
 @testable import BitchatWire
 
 /// Nodes of both dialects in one mesh. Facts: bitchat.md section 16.1.
-@Suite("Nodes of both dialects")
+@Suite("Mesh nodes of both dialects together")
 struct MixedDialectTests {
   /// Nodes with the given dialects and links that know each other.
   static func hall(
@@ -58,7 +58,7 @@ struct MixedDialectTests {
     #expect(hall.nodes.map(\.told.count) == [1, 1, 2])
   }
 
-  @Test("Private messages between dialect S nodes with a dialect L node between them go in dialect L")
+  @Test("Private messages between dialect S nodes with a dialect L node between them are sent in dialect L")
   func bridge() throws {
     var (hall, air) = Self.hall([.seed, .live, .seed], [(0, 1), (1, 2)])
     _ = hall.say("across", at: 0)

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The queue of outgoing file packets")
+@Suite("Pacing of outgoing mesh files")
 struct OutgoingFilesTests {
   private static let link = LinkID(1)
 
@@ -24,7 +24,7 @@ struct OutgoingFilesTests {
     return file
   }
 
-  @Test("Late wake-ups of 4 ms do not reduce the rate of fragments to a phone")
+  @Test("Timers that fire 4 ms late do not reduce the rate of fragments to a phone")
   func late() throws {
     var files = OutgoingFiles()
     files[1] = try Self.file(1, fragments: 101)
@@ -40,7 +40,7 @@ struct OutgoingFilesTests {
     #expect(taken >= OutgoingFiles.pause * 100 && taken <= OutgoingFiles.pause * 100 + .milliseconds(10), "\(taken)")
   }
 
-  @Test("If two files share a link, the one with fewer remaining fragments goes first")
+  @Test("If two files share a link, fragments of the one with fewer remaining are sent first")
   func smallFirst() throws {
     var files = OutgoingFiles()
     files[1] = try Self.file(1, fragments: 30)

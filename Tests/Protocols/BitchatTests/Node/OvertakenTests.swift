@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Private messages overtaken by later ones")
+@Suite("Private messages that later ones overtake")
 struct OvertakenTests {
   /// Noise packets that were sent, and those that were lost.
   private final class Air {
@@ -35,7 +35,7 @@ struct OvertakenTests {
   }
 
   @Test(
-    "A lost message is sent again after 2 s once a later one is acknowledged; each is shown once"
+    "A lost message is sent again after 2 s once a later one is acknowledged, and each is shown once"
   )
   func lost() throws {
     var hall = try pair()
@@ -66,7 +66,7 @@ struct OvertakenTests {
     #expect(air.sent.count == pieces + 1)
   }
 
-  @Test("A message that never arrives is sent early once per try, however many later ones are acknowledged")
+  @Test("A message that never arrives is sent early once per attempt, however many later ones are acknowledged")
   func once() throws {
     var hall = try pair()
     // Only the long message's packet has 512 bytes.
@@ -107,7 +107,7 @@ struct OvertakenTests {
     #expect(air.sent.count == 2)
   }
 
-  @Test("An acknowledgement from another peer, or of an earlier message, does not count as overtaking")
+  @Test("An acknowledgement from another peer, or of an earlier message, causes no early retransmission")
   func others() throws {
     var hall = try pair()
     hall.add(["cem"])

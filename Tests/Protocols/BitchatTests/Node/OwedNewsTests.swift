@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Favourite notices and read receipts")
+@Suite("Delivery of favourite notices and read receipts")
 struct OwedNewsTests {
   /// Ann and Bob, neighbours with a session, and the link between them.
   private func pair() throws -> (MeshHall, LinkID) {
@@ -33,7 +33,8 @@ struct OwedNewsTests {
   }
 
   @Test(
-    "A favourite notice set or withdrawn while the peer is away is delivered on its return", arguments: [true, false])
+    "A favourite notice set or withdrawn while the peer is absent is delivered when it returns",
+    arguments: [true, false])
   func away(isFavourite: Bool) throws {
     var (hall, link) = try pair()
     if !isFavourite {
@@ -50,7 +51,7 @@ struct OwedNewsTests {
     #expect(isFavoured(hall) == isFavourite)
   }
 
-  @Test("A favourite notice sealed for a lost session is sent again in the next")
+  @Test("A favourite notice sealed for a lost session is sent again in the next session")
   func staleSession() throws {
     var (hall, _) = try pair()
     hall.restart(1)
@@ -60,7 +61,7 @@ struct OwedNewsTests {
     #expect(isFavoured(hall))
   }
 
-  @Test("Only the last of several waiting favourite notices takes effect")
+  @Test("Of several waiting favourite notices only the last takes effect")
   func superseded() throws {
     var (hall, link) = try pair()
     hall.disconnect(link)
@@ -72,7 +73,7 @@ struct OwedNewsTests {
     #expect(!isFavoured(hall) && hall.nodes[1].favourited.count == 1)
   }
 
-  @Test("A read receipt for an absent sender is delivered on its return")
+  @Test("A read receipt for an absent sender is delivered when the sender returns")
   func receiptAway() throws {
     var (hall, link) = try pair()
     hall.disconnect(link)
@@ -85,7 +86,7 @@ struct OwedNewsTests {
     #expect(hall.nodes[0].progress[1]?.last == .read)
   }
 
-  @Test("A read receipt lost with a session is sent again in the next, and then settled")
+  @Test("A read receipt lost with a session is sent once more, in the next session")
   func receiptStale() throws {
     var (hall, link) = try pair()
     let id = try #require(hall.nodes[1].told.first?.id)

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Which packets are relayed, and over which links")
+@Suite("Which mesh packets are relayed, and over which links")
 struct PassingOnTests {
   /// Ann, and known strangers with links to her.
   private func stage(_ strangers: [Stranger]) -> (hall: MeshHall, links: [LinkID]) {
@@ -21,7 +21,7 @@ struct PassingOnTests {
     (hall.nodes[0].sent[link] ?? []).filter { $0[1] == type.rawValue }
   }
 
-  @Test("A relayed packet differs only in TTL and goes to every neighbour except its source")
+  @Test("A relayed packet differs only in its TTL, and is sent to every neighbour except its source")
   func verbatim() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
@@ -39,7 +39,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[1], .message).count == 1)
   }
 
-  @Test("A relay uses the highest TTL of the copies; with the apps' policy the TTL of the first")
+  @Test("A relay sends the highest TTL of the copies less one, or with the apps' policy that of the first")
   func bestCopy() {
     for (policy, timeToLive) in [(RelayPolicy.mains, UInt8(5)), (.apps, 3)] {
       let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
@@ -54,7 +54,7 @@ struct PassingOnTests {
     }
   }
 
-  @Test("A known peer's announce is relayed at the next event after 120 ms, and without one within 370 ms")
+  @Test("A known peer's announce is relayed at the next event after 120 ms, or without one within 370 ms")
   func patientRelay() {
     for hasEvent in [false, true] {
       let (cem, dea) = (Stranger(1), Stranger(2))
@@ -76,7 +76,7 @@ struct PassingOnTests {
     }
   }
 
-  @Test("A packet for a neighbour goes to that neighbour only, one for this node to none")
+  @Test("A packet for a neighbour is sent to that neighbour only, and a packet for this node is not relayed")
   func directed() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
@@ -98,7 +98,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[2], .noiseEncrypted).count == 1)
   }
 
-  @Test("A neighbour with two links gets a packet on both, unless one of them brought it")
+  @Test("A neighbour with two links gets a packet on both links, unless it sent the packet on one of them")
   func twoLinks() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -115,7 +115,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[1], .message).count == 1)
   }
 
-  @Test("A copy with another signature does not suppress an unverifiable packet")
+  @Test("A copy with another signature does not suppress the relay of a packet that cannot be verified")
   func otherSignature() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -126,7 +126,7 @@ struct PassingOnTests {
     #expect(hall.nodes[0].engine.counters.duplicates == 1)
   }
 
-  @Test("An unencrypted file for another peer is relayed within the limits for unverifiable packets")
+  @Test("An unencrypted file for another peer is relayed within the limits for packets that cannot be verified")
   func fileForAnother() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Pings between nodes")
+@Suite("Pings between mesh nodes")
 struct PingTests {
   @Test("A pong reports the number of hops and the round-trip time")
   func pings() throws {
@@ -21,7 +21,7 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings.isEmpty)
   }
 
-  @Test("A ping without a pong is lost after 10 s, and a later pong is ignored")
+  @Test("A ping without a pong counts as lost after 10 s, and a later pong is ignored")
   func lost() throws {
     var hall = FileTests.line(2)
     hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
@@ -32,7 +32,7 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings == [1])
   }
 
-  @Test("A link gets at most 5 pongs in 10 s, whichever peer pings")
+  @Test("A link gets at most 5 pongs in 10 s, whichever peer sends the pings")
   func limit() {
     var stage = LimitStage()
     func pongs() -> Int {
@@ -66,7 +66,7 @@ struct PingTests {
   }
 
   @Test(
-    "An Earshot neighbour gets 250 pongs a second; pings that it relays keep the usual limit"
+    "An Earshot neighbour gets 250 pongs a second, and pings that it relays the usual 5 in 10 s"
   )
   func often() {
     for isOwn in [true, false] {
@@ -95,7 +95,7 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings.count == 3)
   }
 
-  @Test("A pong of another peer, with another nonce, or without a ping is ignored and counted")
+  @Test("A pong from another peer, with another nonce, or without a ping is ignored and counted")
   func forged() throws {
     var hall = FileTests.line(2)
     let eve = Stranger(1)
@@ -115,7 +115,7 @@ struct PingTests {
     #expect(counters.unaskedPongs == 20 && counters.unreadable == 0)
   }
 
-  @Test("A pong of another peer with the right nonce is ignored, and at most 64 pings are pending")
+  @Test("A pong with the right nonce from another peer is ignored, and at most 64 pings are pending")
   func answeredByAnother() throws {
     var hall = FileTests.line(2)
     let eve = Stranger(1)
@@ -144,7 +144,7 @@ struct PingTests {
     var seen: [UInt64] = []
   }
 
-  @Test("A node cannot ping itself, nor ping without neighbours, and a blocked peer gets no pong")
+  @Test("A node cannot ping itself, or ping without neighbours, and a blocked peer gets no pong")
   func refused() throws {
     var hall = FileTests.line(2)
     #expect(throws: MeshEngine.PingError.ourselves) { try hall.ping(0, at: 0) }

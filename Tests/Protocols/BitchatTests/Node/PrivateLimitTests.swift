@@ -6,7 +6,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Limits of private messages and of sync in the mesh")
+@Suite("Limits of private mesh messages and of sync")
 struct PrivateLimitTests {
   // MARK: Private messages
 
@@ -43,7 +43,7 @@ struct PrivateLimitTests {
     #expect(ann.engine.hasSession(with: cem.id))
   }
 
-  @Test("A favourite's idle session outlives sessions of strangers")
+  @Test("A favourite's idle session is not evicted by sessions of strangers")
   func dearSession() throws {
     var hall = MeshHall()
     var limits = MeshEngine.sessionLimits
@@ -70,7 +70,7 @@ struct PrivateLimitTests {
   }
 
   @Test(
-    "The last signing key a stranger proves in a session is pinned in memory and not stored"
+    "The last signing key that a stranger proves in a session is pinned in memory and not stored"
   )
   func provenKeys() throws {
     var stage = try Private()
@@ -82,7 +82,7 @@ struct PrivateLimitTests {
     #expect(!stage.hall.nodes[1].kept.contains { if case .pin = $0 { true } else { false } })
   }
 
-  @Test("A favourite notice the service could not take is reported again when repeated; a stored one is not")
+  @Test("A repeated favourite notice is reported again only if the service could not store the first")
   func noticeNotTaken() throws {
     var stage = try Private()
     stage.hall.nodes[1].keeps = false
@@ -97,7 +97,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].favourited.count == 2)
   }
 
-  @Test("A message to an absent peer fails after 24 h and frees its slot among 100")
+  @Test("A message to an absent peer fails after 24 h, and frees its slot among 100")
   func away() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -116,7 +116,7 @@ struct PrivateLimitTests {
     try hall.tell("one more", to: peer, as: 101, at: 0)
   }
 
-  @Test("Waiting texts hold at most 16 MiB")
+  @Test("The waiting private texts hold at most 16 MiB")
   func manyBytes() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -130,7 +130,7 @@ struct PrivateLimitTests {
     if left > 0 { try hall.tell(String(last.dropLast()), to: Stranger(9).id, as: 1000, at: 0) }
   }
 
-  @Test("A delivered but unread text takes no capacity")
+  @Test("A text that is delivered and not yet read does not count towards the capacity for waiting texts")
   func deliveredText() throws {
     var hall = FileTests.line(2)
     try hall.tell(String(repeating: "long ", count: 100), to: 1, as: 3, at: 0)
@@ -189,7 +189,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.packets == before + 1)
   }
 
-  @Test("A favourite notice is acknowledged once stored, and a copy is not reported")
+  @Test("A favourite notice is acknowledged when it is stored, and a copy of it is not reported")
   func favourite() throws {
     var stage = try Private()
     let (ann, bob) = (stage.hall.nodes[0].id, stage.hall.nodes[1])
@@ -229,7 +229,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].engine.hasSession(with: stage.hall.nodes[0].id))
   }
 
-  @Test("Three undecryptable messages in a row start one handshake a minute, and the session stays usable")
+  @Test("Three undecryptable messages in a row begin one handshake a minute, and the session stays usable")
   func garbage() throws {
     var stage = try Private()
     func garbage(_ count: Int) throws {
@@ -251,7 +251,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].engine.messages.sessions.counters.recoveries == 2)
   }
 
-  @Test("A handshake with a key that does not match the peer ID makes no session")
+  @Test("A handshake with a key that does not match the peer ID establishes no session")
   func otherStaticKey() throws {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -322,7 +322,7 @@ struct PrivateLimitTests {
     #expect(stage.bob.engine.counters.refusedRequests == 0)
   }
 
-  @Test("A fragmented request with a filter of 1,024 bytes is answered before this node has sent a request")
+  @Test("A fragmented sync request with a filter of 1,024 bytes is answered before this node has sent one")
   func longRequest() throws {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -355,7 +355,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
   }
 
-  @Test("Forgetting a peer fails its unacknowledged messages; acknowledged ones stay delivered")
+  @Test("Forgetting a peer makes its unacknowledged messages fail, and acknowledged ones stay delivered")
   func forgotten() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, as: 3, at: 0)

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Proof that a peer has the keys of its verification code")
+@Suite("Proofs that a mesh peer has the keys of its verification code")
 struct ProofTests {
   private static let limit = Duration.seconds(25)
 
@@ -28,7 +28,7 @@ struct ProofTests {
     .verificationResponse(VerificationResponse(to: challenge, key: hall.nodes[node].engine.identity.signingKey))
   }
 
-  @Test("A peer proves its keys with or without a session, also over hops", arguments: [2, 3], [false, true])
+  @Test("A peer proves its keys with or without a session, also over several hops", arguments: [2, 3], [false, true])
   func proven(nodes: Int, hasSession: Bool) throws {
     var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
     if hasSession {
@@ -46,7 +46,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("A successful proof does not mark the peer as verified")
+  @Test("A successful proof does not by itself mark the peer as verified")
   func noMark() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.challenge(1, at: 0)
@@ -54,7 +54,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.verified.isEmpty)
   }
 
-  @Test("A lost challenge or answer leads to a new challenge with a new nonce; any answer counts")
+  @Test("A lost challenge or answer causes a new challenge with a new nonce, and an answer to any of them counts")
   func lost() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -67,7 +67,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("A proof ends with `noAnswer` after 24 s and 4 challenges, and later answers are ignored")
+  @Test("A key proof ends with `noAnswer` after 24 s and 4 challenges, and later answers are ignored")
   func noAnswer() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -83,7 +83,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.noAnswer] && hall.nodes[0].engine.counters.unaskedProofs == 1)
   }
 
-  @Test("An answer signed with another key ends the proof with `wrong`")
+  @Test("An answer to a challenge that is signed with another key ends the key proof with `wrong`")
   func wrongSignature() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -100,7 +100,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.wrong])
   }
 
-  @Test("A peer state with another signing key ends the proof with `wrong`")
+  @Test("A peer state with another signing key ends the key proof with `wrong`")
   func otherKeyInside() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -114,7 +114,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.wrong])
   }
 
-  @Test("A repeated answer does not count, neither outside nor in a later proof")
+  @Test("A repeated answer to a challenge does not count, either without a key proof or in a later one")
   func replayed() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -134,7 +134,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven, .proven])
   }
 
-  @Test("An answer from another peer does not count, even with a valid signature")
+  @Test("An answer to a challenge from another peer does not count, even with a valid signature")
   func otherPeer() throws {
     var hall = ChatTests.line(["ann", "bob", "cat"])
     try hall.tell("hello", to: 1, as: 1, at: 0)
@@ -179,7 +179,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("A relay neither answers nor sends challenges")
+  @Test("A relay neither answers nor sends challenges for key proofs")
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -192,7 +192,7 @@ struct ProofTests {
     #expect(throws: MeshEngine.ChallengeError.relayOnly) { try hall.challenge(0, at: 1) }
   }
 
-  @Test("A proof ends when the peer leaves, is forgotten or is blocked, or when this node stops")
+  @Test("A key proof ends when the peer leaves, is forgotten or is blocked, or when this node stops")
   func gone() throws {
     for (event, outcome) in [
       (nil, MeshEngine.ProofOutcome.gone), (MeshEngine.Event.stop, .gone), (.forget(PeerID(rawValue: 0)), .gone),
@@ -218,7 +218,7 @@ struct ProofTests {
   }
 
   @Test(
-    "A challenge of this node itself, of an absent or blocked peer, or of a wrong key throws a named error"
+    "A challenge to this node itself, to an absent or blocked peer, or with a wrong key throws a named error"
   )
   func refused() throws {
     var hall = ChatTests.line(["ann", "bob"])
@@ -262,7 +262,7 @@ struct ProofTests {
     #expect(throws: MeshEngine.ChallengeError.notReady) { try hall.challenge(1, at: 0) }
   }
 
-  @Test("A challenge for another key, or from a blocked peer, is not answered")
+  @Test("A challenge for another node's key, or from a blocked peer, is not answered")
   func answering() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)

@@ -5,9 +5,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("A signing key that is proven inside a Noise session")
+@Suite("Signing keys proven inside a Noise session")
 struct ProvenKeyTests {
-  @Test("A signing key proven in a session replaces an older pin, also after a restart")
+  @Test("A signing key proven in a session replaces an earlier pinned key, also after a restart")
   func stored() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])

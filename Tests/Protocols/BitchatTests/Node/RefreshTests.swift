@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Announces without news")
+@Suite("Repeated announces without changes")
 struct RefreshTests {
   /// Ann, and known strangers with links to her. She has requested sync from each of them.
   private func stage(_ strangers: [Stranger]) -> (hall: MeshHall, links: [LinkID]) {
@@ -22,7 +22,7 @@ struct RefreshTests {
   }
 
   @Test(
-    "An announce without news is relayed 3 s after the last relayed one, and its time counts at once")
+    "An unchanged announce is relayed 3 s after the last relayed one, and its time is stored at once")
   func bursts() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -44,7 +44,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == news)
   }
 
-  @Test("Three new announces of a peer are relayed at once, and further ones one every 3 s")
+  @Test("Three changed announces of a peer are relayed at once, and further ones one every 3 s")
   func news() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -68,7 +68,7 @@ struct RefreshTests {
     #expect(goOn(3) == 3, "after a rest there are three again")
   }
 
-  @Test("A peer that leaves and returns every 100 ms has at most 5 of 100 packets relayed in 10 s")
+  @Test("Of a peer that leaves and returns every 100 ms at most 5 of 100 packets are relayed in 10 s")
   func comingAndGoing() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -84,7 +84,7 @@ struct RefreshTests {
     #expect((1...5).contains(passedOn), "\(passedOn) of a hundred in ten seconds")
   }
 
-  @Test("A forged announce without news is dropped and does not block the valid one")
+  @Test("A forged unchanged announce is dropped, and does not block the valid one")
   func forged() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -102,7 +102,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == right)
   }
 
-  @Test("Stopping a node skips all work that was due before")
+  @Test("Stopping a node discards all work that was due before")
   func stopped() {
     let (hall, _) = stage([Stranger(1)])
     let actions = hall.nodes[0].engine.handle(
@@ -111,7 +111,7 @@ struct RefreshTests {
     #expect(lost.isEmpty && !actions.isEmpty)
   }
 
-  @Test("An outdated announce is not relayed, unless it changes the binding of a link")
+  @Test("An outdated announce is relayed only if it changes which peer a link belongs to")
   func overtaken() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
@@ -144,7 +144,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.peer(cem.id) != nil)
   }
 
-  @Test("An announce refreshes the time of the neighbour list only if it has such a list")
+  @Test("An announce refreshes the time of the sender's neighbour list only if it contains the list")
   func neighbours() throws {
     var table = PeerTable()
     let cem = Stranger(1)
@@ -164,7 +164,7 @@ struct RefreshTests {
   }
 
   @Test(
-    "A node that knows over 256 peers announces every 38 to 52 s",
+    "With 256 known peers a node sends 12 to 22 announces in 4 min, and with 257 peers 4 to 7",
     arguments: [(256, 12...22), (257, 4...7)])
   func crowd(peers: Int, range: ClosedRange<Int>) throws {
     var (hall, links) = stage([Stranger(1)])
@@ -182,7 +182,7 @@ struct RefreshTests {
     #expect(range.contains(announces(hall, of: hall.nodes[0].id, on: links[0]) - before))
   }
 
-  @Test("The stored deadline of a node equals a newly computed one after every event and call")
+  @Test("The cached deadline of a node equals a newly computed one after every event and call")
   func deadline() throws {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -217,7 +217,7 @@ struct RefreshTests {
     #expect(isRight(engine))
   }
 
-  @Test("A node does not wake for a relay that a copy has made superfluous")
+  @Test("A node does not wake up for a relay that a copy has made superfluous")
   func superfluous() throws {
     let (cem, dea, eve) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea])

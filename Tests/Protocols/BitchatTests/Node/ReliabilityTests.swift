@@ -8,7 +8,7 @@ import Testing
 @testable import BitchatWire
 
 /// Faults known from other implementations.
-@Suite("Faults known from other implementations")
+@Suite("Mesh faults known from other implementations")
 struct ReliabilityTests {
   /// Ann and Bob, neighbours who have a session.
   private func pair() throws -> MeshHall {
@@ -21,7 +21,7 @@ struct ReliabilityTests {
     return hall
   }
 
-  @Test("Printing the engine and its actions shows no key, no text and no nickname")
+  @Test("The printed form of the mesh engine and its actions contains no key, text or nickname")
   func secrets() throws {
     var hall = MeshHall()
     hall.add(["nickname-of-ann", "nickname-of-bob"])
@@ -119,7 +119,7 @@ struct ReliabilityTests {
     #expect(Set(bob.told.map(\.text)).count == 61)
   }
 
-  @Test("A replayed announce ends no session and keeps no message from the peer's own link")
+  @Test("A replayed announce ends no session, and does not block messages on the peer's own link")
   func replayedAnnounce() throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -169,7 +169,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "An announce captured on another link neither takes the peer's link nor blocks its messages")
+    "An announce captured on another link does not take over the peer's link or block its messages")
   func borrowedAnnounce() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -191,7 +191,7 @@ struct ReliabilityTests {
     }
   }
 
-  @Test("A replayed old announce does not revoke the trust in the clock")
+  @Test("A replayed old announce does not make the node distrust its clock")
   func replayedAgainstClock() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -206,7 +206,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("The time that neighbours confirmed counts until the clock is set, even after the neighbours have left")
+  @Test("The time that neighbours confirmed is used until the clock is set, even after the neighbours left")
   func clockSet() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -222,7 +222,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("300 strangers without proof leave no peers and pins, and at most 32 messages and 40 handshakes")
+  @Test("300 strangers without proof leave no peers or pinned keys, and at most 32 messages and 40 handshakes")
   func noStateBeforeProof() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -250,7 +250,7 @@ struct ReliabilityTests {
     #expect(engine.gossip.archive.announceCount <= 1 && engine.gossip.archive.messageCount == 0)
   }
 
-  @Test("A neighbour has at most 100 packets relayed and 8 sync answers of 49 KiB")
+  @Test("Of a flooding neighbour at most 100 packets are relayed, and it gets 8 sync answers of 49 KiB")
   func shares() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -282,7 +282,7 @@ struct ReliabilityTests {
     #expect(answers.count > 100)
   }
 
-  @Test("A handshake with a key of low order is refused", arguments: [0, 1])
+  @Test("A mesh handshake with a key of low order is refused", arguments: [0, 1])
   func lowOrder(point: UInt8) {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -317,7 +317,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
   }
 
-  @Test("A node signs everything with its announced key and proves this key in its sessions")
+  @Test("A node signs everything with its announced key, and proves this key in its sessions")
   func oneIdentity() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -347,7 +347,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "An acquaintance's pin is stored once, a favourite's at once, and a stranger's never"
+    "An acquaintance's pinned key is stored once, a favourite's at once, and a stranger's never"
   )
   func keptPins() {
     var hall = MeshHall()
@@ -392,7 +392,7 @@ struct ReliabilityTests {
     #expect(Set(pins()).count == 72)
   }
 
-  @Test("Favourite, verified and blocked apply to a key and not to another peer with its nickname")
+  @Test("Favourite, verified and blocked marks belong to a key, not to another peer with its nickname")
   func byKey() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -410,7 +410,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.sender) == [other.id])
   }
 
-  @Test("A session is renewed after an hour, and no message is lost")
+  @Test("A mesh session is renewed after an hour, and no message is lost")
   func rekey() throws {
     var hall = try pair()
     let before = hall.nodes[0].engine.messages.sessions.counters.established

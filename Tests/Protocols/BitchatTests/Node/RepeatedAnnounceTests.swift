@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Announces that another peer replays as if they were direct")
+@Suite("Announces that another peer replays as its neighbour's")
 struct RepeatedAnnounceTests {
-  @Test("A replay after the duplicate filter has expired cuts no link and blocks no message")
+  @Test("An announce replayed after the duplicate filter has expired cuts no link and blocks no message")
   func replayedLate() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -30,7 +30,7 @@ struct RepeatedAnnounceTests {
   }
 
   @Test(
-    "Replayed announces of a distant peer do not block messages to it: unacknowledged ones use all links"
+    "Replayed announces of a distant peer do not block messages to it; unacknowledged ones use all links"
   )
   func replayedFromAfar() throws {
     var hall = MeshHall()
@@ -78,7 +78,7 @@ struct RepeatedAnnounceTests {
     #expect(hall.nodes[2].told.map(\.text) == ["by way of ann"])
   }
 
-  @Test("Replayed announces and messages under a peer's name do not keep a public message from the peer")
+  @Test("Replayed announces and messages in a peer's name do not prevent it from getting a public message")
   func echoed() throws {
     var hall = MeshHall()
     hall.latency = 5...5

@@ -7,7 +7,7 @@ import Testing
 @testable import BitchatWire
 
 /// Packets of dialect S, valid and invalid, to a node of dialect L. Facts: bitchat.md section 16.1.
-@Suite("Input of dialect S")
+@Suite("Received packets of dialect S")
 struct SeedInputTests {
   private func line(_ text: String, _ sender: Stranger, at time: UInt64, isPrivate: Bool = false) -> [UInt8] {
     var message = SeedMessage(timestamp: time, id: "6E1B2C3D-0000-4000-8000-AABBCCDDEEFF", sender: "x", text: text)
@@ -56,7 +56,7 @@ struct SeedInputTests {
     #expect(stage.bob.heard.map(\.text) == ["hello"], "the form of dialect L is passed on")
   }
 
-  @Test("A message of dialect S is dropped if it is badly signed, from an unknown peer, or private and not sealed")
+  @Test("A dialect S message is dropped if badly signed, from an unknown peer, or private and not sealed")
   func refused() {
     var stage = LimitStage()
     let (eve, mallory) = (Stranger(1), Stranger(2))
@@ -77,7 +77,7 @@ struct SeedInputTests {
     #expect(stage.ann.gone.isEmpty)
   }
 
-  @Test("A message for another peer is not shown, and an inflation bomb counts against its link")
+  @Test("A dialect S message for another peer is not shown, and an inflation bomb counts against its link")
   func directed() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -93,7 +93,7 @@ struct SeedInputTests {
     #expect(stage.ann.engine.counters.tooMuchInflation > 0)
   }
 
-  @Test("A receipt of dialect S counts only with its recipient's signature, under either packet number")
+  @Test("A receipt of dialect S counts only with its recipient's signature, with either packet number")
   func acknowledgements() throws {
     var stage = LimitStage()
     let (eve, mallory) = (Stranger(1), Stranger(2))
@@ -138,7 +138,7 @@ struct SeedInputTests {
     #expect(stage.ann.progress == [0: [.delivered], 1: [.delivered], 2: [.read], 3: [.read]])
   }
 
-  @Test("A node of dialect L neither answers nor relays a hello, and learns nothing from it")
+  @Test("A node of dialect L neither answers nor relays a hello, and changes no state because of it")
   func hello() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -157,7 +157,7 @@ struct SeedInputTests {
     #expect(stage.ann.engine.dialect(of: eve.id) == .live)
   }
 
-  @Test("Invalid packets with dialect S numbers are dropped, as are packets 12 without a session")
+  @Test("Invalid packets with dialect S numbers are dropped, and so are packets 12 without a session")
   func nothing() {
     var stage = LimitStage()
     let eve = Stranger(1)

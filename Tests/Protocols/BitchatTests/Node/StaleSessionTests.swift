@@ -4,10 +4,10 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("A peer that crashed and has lost its session")
+@Suite("Mesh peers that crashed and lost their sessions")
 struct StaleSessionTests {
   @Test(
-    "Texts in both directions arrive within a second, at each of five crashes ten seconds apart", arguments: [0, 1])
+    "Texts both ways arrive within 1 s after each of five crashes of a peer, ten seconds apart", arguments: [0, 1])
   func crashes(crashing: Int) throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -31,7 +31,7 @@ struct StaleSessionTests {
     }
   }
 
-  @Test("A text to a peer two hops away that has lost its session arrives within two seconds")
+  @Test("A text to a peer two hops away that has lost its session arrives within 2 s")
   func overHops() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -48,7 +48,7 @@ struct StaleSessionTests {
     #expect(hall.nodes[2].told.map(\.text) == ["before", "after"])
   }
 
-  @Test("A session does not count from the end of the peer's link until the peer shows that it still has the session")
+  @Test("After the end of a peer's link its session is not used until the peer proves that it has it")
   func doubtful() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])

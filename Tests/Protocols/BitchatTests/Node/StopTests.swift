@@ -4,9 +4,9 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("A stopped node")
+@Suite("A stopped mesh node")
 struct StopTests {
-  @Test("A stopped node has no deadline, whenever it stopped and whatever events arrive later")
+  @Test("A stopped node has no deadline, whenever it was stopped and whatever events arrive later")
   func noDeadline() throws {
     for seed in UInt64(1)...3 {
       for moment in 0..<60 {

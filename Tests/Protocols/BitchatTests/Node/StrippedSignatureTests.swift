@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("A signature whose last byte Android stripped as padding")
+@Suite("Signatures whose last byte Android removed as padding")
 struct StrippedSignatureTests {
   /// The fragments of a long message of Bob's, whose signature ends with this byte, without that last byte.
   private func fragments(_ hall: MeshHall, lastByte: UInt8) throws -> [[UInt8]] {
@@ -32,7 +32,7 @@ struct StrippedSignatureTests {
   }
 
   @Test(
-    "A stripped signature that ended with 01 is accepted; any other is refused",
+    "A signature without its last byte is accepted only if this byte is 01",
     arguments: [1, 2])
   func stripped(lastByte: UInt8) throws {
     var hall = MeshHall()

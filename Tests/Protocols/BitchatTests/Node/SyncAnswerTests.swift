@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Answers to sync requests")
+@Suite("Sync answers of a mesh node")
 struct SyncAnswerTests {
   /// Ann, who has received from Dea and Eli, and two strangers with links to her, Cem and Fox.
   private struct Stage {
@@ -42,7 +42,7 @@ struct SyncAnswerTests {
     }
   }
 
-  @Test("Answers go only to the requesting link, with TTL 0, the answer flag and the author's signature")
+  @Test("Sync answers go only to the requesting link, with TTL 0, answer flag and the author's signature")
   func wire() throws {
     var stage = Stage()
     let (answers, toOthers) = try stage.answers(SyncRequest(filter: SyncFilter([])))
@@ -60,7 +60,7 @@ struct SyncAnswerTests {
     }
   }
 
-  @Test("Answers hold announces first, also those of senders last received a while ago")
+  @Test("A sync answer begins with announces, also of senders last received a while ago")
   func order() throws {
     var stage = Stage()
     let answers = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
@@ -72,7 +72,7 @@ struct SyncAnswerTests {
     #expect(Set(answers[firstLine...].map(\.sender)) == [stage.dea.id, stage.eli.id])
   }
 
-  @Test("Answers hold what the filter lacks, limited to the requested types")
+  @Test("A sync answer contains what the filter lacks, limited to the requested types")
   func selection() throws {
     var stage = Stage()
     let all = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
@@ -107,7 +107,7 @@ struct SyncAnswerTests {
   }
 
   @Test(
-    "A phone gets answer fragments every 25 ms; an Earshot peer gets all at once",
+    "A phone gets fragments of sync answers every 25 ms, and an Earshot peer gets all at once",
     arguments: [false, true])
   func fragments(isEarshot: Bool) throws {
     var asker = Asker(isEarshot: isEarshot)
@@ -126,7 +126,7 @@ struct SyncAnswerTests {
     #expect(asker.fragments - before == all.count)
   }
 
-  @Test("Cancelling a file removes its fragments from waiting answers")
+  @Test("Cancelling a file removes its fragments from waiting sync answers")
   func cancelled() throws {
     var asker = Asker(isEarshot: false)
     try asker.hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
@@ -140,7 +140,7 @@ struct SyncAnswerTests {
     #expect(asker.fragments == before && asker.hall.nodes[0].engine.transmitter.paced.count == 0)
   }
 
-  @Test("An answer that exceeds a link's queue is cut short, and later answers hold the rest")
+  @Test("A sync answer that exceeds a link's queue is cut short, and later answers contain the rest")
   func large() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -164,7 +164,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[1].heard.count >= 480)
   }
 
-  @Test("A long text in an answer is sent in flagged fragments and shown as late after 600 s")
+  @Test("A long text in a sync answer is sent in flagged fragments, and shown as late after 600 s")
   func longText() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -186,7 +186,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[1].heard.first?.isLate == true)
   }
 
-  @Test("Unrequested answers, and answers from a neighbour that was not asked, are refused")
+  @Test("Sync answers that were not requested, or come from a neighbour that was not asked, are refused")
   func unasked() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -209,7 +209,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[0].engine.peer(dea.id) != nil)
   }
 
-  @Test("An old message that Android answers without the flag is shown as late and not relayed")
+  @Test("An old message that Android sends as a sync answer without the flag is shown as late and not relayed")
   func android() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -233,7 +233,7 @@ struct SyncAnswerTests {
   }
 
   @Test(
-    "A request is signed, directed, of one hop, and is sent 1 s after the first announce and every 15 s"
+    "A sync request is signed, directed, of one hop, and sent 1 s after the first announce and every 15 s"
   )
   func ownRequest() throws {
     var hall = MeshHall()
@@ -261,7 +261,7 @@ struct SyncAnswerTests {
     #expect((9...13).contains(count))
   }
 
-  @Test("A message repeated hours later is not shown again")
+  @Test("A message that is repeated hours later is not shown again")
   func hoursLater() {
     var hall = MeshHall()
     hall.add(["ann"])

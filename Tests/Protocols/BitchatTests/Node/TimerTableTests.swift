@@ -4,11 +4,11 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The timers of a mesh node")
+@Suite("The timer table of a mesh node")
 struct TimerTableTests {
   private static func seconds(_ number: Int) -> Instant { Instant.zero.advanced(by: .seconds(number)) }
 
-  @Test("The first deadline is the earliest of all timers")
+  @Test("The first deadline of the timer table is the earliest of all timers")
   func first() {
     var timers = TimerTable()
     #expect(timers.first == nil)
@@ -18,7 +18,7 @@ struct TimerTableTests {
     #expect(timers.first == Self.seconds(2))
   }
 
-  @Test("When the earliest timer is postponed or removed, the next one becomes the first")
+  @Test("If the earliest timer is postponed or removed, the next one becomes the first")
   func next() {
     var timers = TimerTable()
     timers.set(.gossip, Self.seconds(3))
@@ -31,7 +31,7 @@ struct TimerTableTests {
     #expect(timers.first == nil)
   }
 
-  @Test("Of two equal deadlines one remains when the other is removed")
+  @Test("If two timers have equal deadlines, removing one leaves the other")
   func equal() {
     var timers = TimerTable()
     timers.set(.gossip, Self.seconds(3))
@@ -40,7 +40,7 @@ struct TimerTableTests {
     #expect(timers.first == Self.seconds(3))
   }
 
-  @Test("A timer with a latest time is due from its deadline on, and wakes the node at the latest time")
+  @Test("A timer with a latest time is due from its deadline on, and wakes the node at its latest time")
   func latest() {
     var timers = TimerTable()
     timers.set(.relays, Self.seconds(2), latest: Self.seconds(5))
@@ -53,7 +53,7 @@ struct TimerTableTests {
     #expect(timers.first == Self.seconds(3) && !timers.isDue(at: Self.seconds(2)))
   }
 
-  @Test("A timer is due at its deadline, not a nanosecond before")
+  @Test("A timer is due exactly at its deadline")
   func due() {
     var timers = TimerTable()
     #expect(!timers.isDue(at: Self.seconds(1_000_000)))

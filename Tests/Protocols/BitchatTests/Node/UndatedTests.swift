@@ -5,7 +5,7 @@ import Testing
 @testable import BitchatWire
 
 /// Messages from before the clock was set, as on a machine without a battery-backed clock.
-@Suite("Messages from before the clock was trusted")
+@Suite("Messages written before the clock was trusted")
 struct UndatedTests {
   private static let day: Int64 = 24 * 3600 * 1000
 
@@ -19,7 +19,8 @@ struct UndatedTests {
     return hall
   }
 
-  @Test("An undated message is sent once the clock is trusted, with the corrected time of writing", arguments: [2, 40])
+  @Test(
+    "A message written before the clock was trusted is sent afterwards, with the corrected time", arguments: [2, 40])
   func delivered(days: Int64) throws {
     var hall = Self.hall(behind: days)
     let told = hall.time
@@ -41,7 +42,7 @@ struct UndatedTests {
   }
 
   @Test(
-    "An undated message is stored over a restart and sent once the clock is trusted", arguments: [2, 40])
+    "A message written before the clock was trusted survives a restart, and is sent afterwards", arguments: [2, 40])
   func restarted(days: Int64) throws {
     var hall = Self.hall(behind: days)
     try hall.tell("early", to: 1, as: 3, at: 0)
@@ -58,7 +59,7 @@ struct UndatedTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
   }
 
-  @Test("An undated message that was delivered with the time of neighbours is dated and no longer stored")
+  @Test("A message delivered with the time that neighbours confirmed is dated, and no longer stored as undated")
   func delivered() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -76,7 +77,7 @@ struct UndatedTests {
     #expect(!again)
   }
 
-  @Test("An undated message fails 24 h later by the monotonic clock, a dated one by the wall clock")
+  @Test("An undated message fails after 24 h of the monotonic clock, and a dated one by the wall clock")
   func givenUp() throws {
     var hall = Self.hall(behind: 2)
     hall.disconnect(hall.links(0, 1)[0])

@@ -7,7 +7,7 @@ import Testing
 @testable import BitchatWire
 
 /// Version hello and answer, exchanged with a stranger. Facts: bitchat.md section 16.1.
-@Suite("Version negotiation")
+@Suite("Version negotiation of dialect S")
 struct VersionTalkTests {
   /// Ann, who prefers dialect S, and a stranger with a link to her.
   private struct Stage {
@@ -65,7 +65,7 @@ struct VersionTalkTests {
   }
 
   @Test(
-    "A signed, direct hello to this node proves dialect S and is answered",
+    "A signed, direct hello of dialect S to this node proves that the peer uses dialect S, and is answered",
     arguments: [true, false])
   func heard(isJSON: Bool) throws {
     var stage = Stage(isMarked: false)
@@ -82,7 +82,7 @@ struct VersionTalkTests {
     #expect(stage.ann.engine.dialect(of: stage.eve.id) == .live)
   }
 
-  @Test("A hello that is unsigned, relayed, from another peer or for another peer proves nothing")
+  @Test("A dialect S hello that is unsigned, relayed, from another peer or for another peer proves nothing")
   func doubted() {
     var stage = Stage(isMarked: false)
     stage.greet(hello, isSigned: false)
@@ -96,7 +96,7 @@ struct VersionTalkTests {
     #expect(stage.ann.engine.counters.refusedTranslations == 5)
   }
 
-  @Test("Without a common version this node rejects the hello, and cuts the link if the peer rejects")
+  @Test("Without a common version this node rejects a hello, and cuts the link if the peer rejects its own hello")
   func incompatible() throws {
     var stage = Stage(isMarked: true)
     stage.greet(Array(#"{"supportedVersions":[3,4],"clientVersion":"9"}"#.utf8))
@@ -106,7 +106,7 @@ struct VersionTalkTests {
     #expect(stage.ann.cuts.map(\.1) == [.incompatible])
   }
 
-  @Test("A version answer that was not requested, is unsigned, or is not the neighbour's is ignored")
+  @Test("A version answer of dialect S that was not requested, is unsigned, or is not the neighbour's is ignored")
   func unasked() {
     var stage = Stage(isMarked: false)
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes)
@@ -121,7 +121,7 @@ struct VersionTalkTests {
     #expect(stage.ann.cuts.isEmpty, "one answer is enough")
   }
 
-  @Test("A peer that does not answer within 10 s gets version 1, and a later rejection is ignored")
+  @Test("A peer that does not answer a hello within 10 s gets version 1, and a later rejection is ignored")
   func unanswered() {
     var stage = Stage(isMarked: true)
     stage.hall.pass(.milliseconds(9_900))
@@ -134,7 +134,7 @@ struct VersionTalkTests {
     #expect(stage.sent(0x04).count == 1)
   }
 
-  @Test("A relay sends no hello, but answers one")
+  @Test("A relay sends no dialect S hello, but answers one")
   func relay() {
     var stage = Stage(isMarked: true)
     #expect(stage.sent(0x20).count == 1)
@@ -154,7 +154,7 @@ struct VersionTalkTests {
     #expect(!types.contains(0x20) && types.contains(0x21) && !types.contains(0x10))
   }
 
-  @Test("JSON versions are read by member name, and an invalid object is refused")
+  @Test("Versions in JSON are read by member name, and an invalid object is refused")
   func json() throws {
     let good = try VersionHello(payload: Array(#"{"platform":"iOS","supportedVersions":[2 ,1]}"#.utf8))
     #expect(good.versions == [.v2, .v1] && good.platform == "iOS" && good.clientVersion == "")

@@ -4,12 +4,12 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The budget of signature checks and new identities")
+@Suite("Limits of signature checks and new peer IDs")
 struct WorkBudgetTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
   @Test(
-    "A link has 270 checks a second, and all have 900 and 30 for each link; known announces have 30 and 70 more"
+    "A link has 270 checks a second of 900 plus 30 per link; known announces have 30 more, and 70 in common"
   )
   func signatures() {
     var budget = WorkBudget()
@@ -26,7 +26,7 @@ struct WorkBudgetTests {
     #expect(ofOthers == 70)
   }
 
-  @Test("An identity refused by the common limit does not use the link's share")
+  @Test("A new peer ID that is refused by the common limit does not use the link's share")
   func givenBack() {
     var budget = WorkBudget()
     for link in UInt64(1)...3 {

@@ -3,7 +3,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The dense table")
+@Suite("Peer table storage: the dense table")
 struct DenseTableTests {
   /// A deterministic generator: equal numbers in each run.
   private struct Numbers: RandomNumberGenerator {
@@ -15,7 +15,7 @@ struct DenseTableTests {
     }
   }
 
-  @Test("After 20,000 random changes a dense table equals a dictionary")
+  @Test("After 20,000 random changes a dense table has the content of a dictionary")
   func model() {
     var random = Numbers()
     var table = DenseTable<UInt8, [Int]>()

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The table of peers")
+@Suite("The table of mesh peers")
 struct PeerTableTests {
   private var random = SeededRandom(seed: 7)
 
@@ -18,7 +18,7 @@ struct PeerTableTests {
     try Announcement(nickname: nickname, noiseKey: noiseKey(), signingKey: signingKey())
   }
 
-  @Test("A first announce is a new peer, a second is the same, another nickname is a change")
+  @Test("A first announce is reported as a new peer, another nickname as a change, and an equal announce as neither")
   mutating func novelty() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -57,7 +57,7 @@ struct PeerTableTests {
     #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(first, at: 3000, hops: 1, now: second(3)) }
   }
 
-  @Test("An older announce is refused, and a copy over more hops does not change the distance")
+  @Test("An older announce is refused, and a copy over more hops does not change the peer's distance")
   mutating func order() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -69,7 +69,7 @@ struct PeerTableTests {
     #expect(table[first.peerID]?.hops == 5)
   }
 
-  @Test("A full table forgets the peer not received for longest, and a favourite last")
+  @Test("A full peer table forgets the peer that was received least recently, and favourites last")
   mutating func room() throws {
     var table = PeerTable()
     let favourite = try announcement()
@@ -86,7 +86,7 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit && table[favourite.peerID] != nil)
   }
 
-  @Test("New identities evict equally new ones and no acquaintance")
+  @Test("New peer IDs in a full table evict equally new ones, and no acquaintance")
   mutating func acquaintances() throws {
     var table = PeerTable()
     let (known, shortly) = (try announcement(), try announcement())
@@ -101,7 +101,7 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit)
   }
 
-  @Test("At most 4,096 pins are stored, and a favourite's pin is evicted last")
+  @Test("At most 4,096 pinned keys are stored, and a favourite's is evicted last")
   mutating func pins() throws {
     var table = PeerTable()
     let favourite = try announcement()
@@ -117,7 +117,7 @@ struct PeerTableTests {
     #expect(table.pin(of: oldest.peerID) == nil)
   }
 
-  @Test("New identities evict no pin of an older acquaintance or of an earlier run")
+  @Test("New peer IDs evict no pinned key of an acquaintance or of an earlier run")
   mutating func pinsOfAcquaintances() throws {
     var table = PeerTable()
     let (known, earlier) = (try announcement(), try announcement())
@@ -140,7 +140,7 @@ struct PeerTableTests {
     #expect(table.pin(of: earlier.peerID) == earlier.signingKey)
   }
 
-  @Test("Peers that were not received since a time are forgotten and returned")
+  @Test("Peers that were not received since a given time are removed from the table and returned")
   mutating func silent() throws {
     var table = PeerTable()
     let (early, late) = (try announcement(), try announcement())

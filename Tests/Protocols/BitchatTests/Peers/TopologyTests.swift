@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Routes through the mesh")
+@Suite("Source routes through the mesh")
 struct TopologyTests {
   private let now = Instant.zero.advanced(by: .seconds(100))
 
@@ -38,7 +38,7 @@ struct TopologyTests {
     topology.route(from: id(1), to: id(peer)) { !unusable.contains($0.rawValue) }?.map(\.rawValue)
   }
 
-  @Test("A route is the shortest one, and of equally short ones the one with the smaller IDs")
+  @Test("A source route is the shortest one, and of equally short ones the one with the smaller peer IDs")
   func shortest() throws {
     let mesh = try topology([(1, 2), (1, 3), (2, 5), (3, 5), (3, 4), (4, 6), (5, 6)])
     #expect(route(mesh, to: 6) == [2, 5])
@@ -47,7 +47,7 @@ struct TopologyTests {
     #expect(route(mesh, to: 6, but: [2, 3]) == nil)
   }
 
-  @Test("A neighbour, this node and a peer in no neighbour list have no route")
+  @Test("There is no source route to a neighbour, to this node, or to a peer in no neighbour list")
   func none() throws {
     let mesh = try topology([(1, 2), (2, 3)])
     #expect(route(mesh, to: 2) == nil)
@@ -55,20 +55,20 @@ struct TopologyTests {
     #expect(route(mesh, to: 9) == nil)
   }
 
-  @Test("An edge named by only one of its ends is ignored")
+  @Test("A link that only one of its two ends lists as a neighbour is not used in source routes")
   func oneSided() throws {
     #expect(route(try topology([(1, 2)], oneSided: [(2, 3)]), to: 3) == nil)
     #expect(route(try topology([(1, 2)], oneSided: [(3, 2)]), to: 3) == nil)
   }
 
-  @Test("A neighbour list older than 60 s is ignored")
+  @Test("A neighbour list older than 60 s is not used in source routes")
   func old() throws {
     let edges: [(UInt64, UInt64)] = [(1, 2), (2, 3)]
     #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-60))), to: 3) == [2])
     #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-61))), to: 3) == nil)
   }
 
-  @Test("A route has at most 4 intermediate hops")
+  @Test("A source route has at most 4 intermediate hops")
   func longest() throws {
     let line: [(UInt64, UInt64)] = (1...6).map { ($0, $0 + 1) }
     #expect(route(try topology(line), to: 6) == [2, 3, 4, 5])

@@ -4,7 +4,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The table of recent packets")
+@Suite("The table of recently received packet keys")
 struct RecentPacketsTests {
   private struct Key: RecentKey {
     let number: Int
@@ -14,7 +14,7 @@ struct RecentPacketsTests {
 
   private func second(_ number: Int) -> Instant { .zero.advanced(by: .seconds(number)) }
 
-  @Test("A key is known once inserted, and no other key is")
+  @Test("A packet key is known after it was inserted, and no other key is")
   func known() {
     var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
@@ -25,7 +25,7 @@ struct RecentPacketsTests {
     #expect(!see(1001, at: 1))
   }
 
-  @Test("A key is forgotten when it was not seen for its lifetime of 300 s")
+  @Test("A packet key is forgotten if it was not seen again for its lifetime of 300 s")
   func lifetime() {
     var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
@@ -36,7 +36,7 @@ struct RecentPacketsTests {
     #expect(recent.count == 0)
   }
 
-  @Test("A full table forgets the key not seen for longest")
+  @Test("A full table of packet keys forgets the key that was seen least recently")
   func leastRecent() {
     var recent = RecentPackets<Key>(limit: 3, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
@@ -48,7 +48,7 @@ struct RecentPacketsTests {
     for number in [1, 3, 4] { #expect(see(number, at: 6)) }
   }
 
-  @Test("The last 10,000 of 20,000 keys are known")
+  @Test("Of 20,000 inserted packet keys the last 10,000 are known")
   func full() {
     var recent = RecentPackets<PacketID>(limit: 10_000, lifetime: .seconds(300))
     let ids = (0..<20_000).map { number in
@@ -63,7 +63,7 @@ struct RecentPacketsTests {
     #expect(recent.count == 1)
   }
 
-  @Test("After 100,000 keys the table equals a plain list", arguments: [1, 7, 100])
+  @Test("After 100,000 packet keys the table has the content of a plain list", arguments: [1, 7, 100])
   func againstPlainTable(limit: Int) {
     var recent = RecentPackets<Key>(limit: limit, lifetime: .seconds(50))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }

@@ -4,14 +4,14 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("Relay policies")
+@Suite("Relay policies of a mesh node")
 struct RelayPolicyTests {
   static func subject(_ type: MessageType, _ timeToLive: UInt8, isDirected: Bool = false) -> RelaySubject {
     RelaySubject(type: type, timeToLive: timeToLive, isDirected: isDirected)
   }
 
   @Test(
-    "The apps' policy gives public packets the TTL of the table",
+    "The apps' relay policy gives public packets the TTL of its table",
     arguments: Vectors.shared.relayTtlIos.cases)
   func appsTable(row: Vectors.RelaySection.Row) {
     let subject = Self.subject(row.announce ? .announce : .message, row.ttl)
@@ -36,25 +36,25 @@ struct RelayPolicyTests {
     }
   }
 
-  @Test("A TTL of 255 is reduced to 6", arguments: [RelayPolicy.apps, .mains])
+  @Test("A received TTL of 255 is relayed as 6", arguments: [RelayPolicy.apps, .mains])
   func longLife(policy: RelayPolicy) {
     #expect(policy.decide(Self.subject(.announce, 255), degree: 2)?.timeToLive == 6)
   }
 
   @Test(
-    "A packet with TTL 1 or 0 and a sync request are not relayed", arguments: RelayPolicy.allCases)
+    "A packet with TTL 1 or 0 is not relayed, and neither is a sync request", arguments: RelayPolicy.allCases)
   func ends(policy: RelayPolicy) {
     #expect(policy.decide(Self.subject(.message, 0), degree: 2) == nil)
     #expect(policy.decide(Self.subject(.message, 1), degree: 2) == nil)
     #expect(policy.decide(Self.subject(.requestSync, 7), degree: 2) == nil)
   }
 
-  @Test("The policy `off` relays nothing")
+  @Test("The relay policy `off` relays nothing")
   func off() {
     #expect(RelayPolicy.off.decide(Self.subject(.message, 7), degree: 1) == nil)
   }
 
-  @Test("A limit of 2 hops for encrypted packets applies to no other type")
+  @Test("A limit of 2 hops for encrypted packets does not apply to other packet types")
   func encryptedLimit() {
     func timeToLive(_ type: MessageType) -> UInt8? {
       RelayPolicy.mains.decide(Self.subject(type, 7, isDirected: true), degree: 3, encryptedLimit: 2)?.timeToLive
@@ -67,7 +67,7 @@ struct RelayPolicyTests {
     #expect(none == nil)
   }
 
-  @Test("In the apps' policy the delay grows with the links, and only chat is limited to some of the links")
+  @Test("In the apps' relay policy the delay grows with the links, and only chat is sent to a part of the links")
   func appsDelay() throws {
     var last: Int64 = 0
     for degree in [1, 3, 6, 10] {
@@ -79,13 +79,13 @@ struct RelayPolicyTests {
     }
   }
 
-  @Test("In the apps' policy a second copy cancels a relay, unless there are at most 2 links")
+  @Test("In the apps' relay policy a second copy cancels a relay, unless there are at most 2 links")
   func appsCopies() {
     #expect(RelayPolicy.apps.decide(Self.subject(.message, 7), degree: 2)?.copiesEnough == .max)
     #expect(RelayPolicy.apps.decide(Self.subject(.message, 7), degree: 3)?.copiesEnough == 2)
   }
 
-  @Test("In the apps' policy chat goes to the recorded number of 0 to 9 links")
+  @Test("In the apps' relay policy chat is sent to the recorded number of 0 to 9 links")
   func someLinks() {
     #expect((0...9).map(RelayPolicy.someLinks) == [0, 1, 2, 3, 3, 4, 4, 4, 4, 5])
   }

@@ -5,7 +5,7 @@ import Testing
 @testable import Bitchat
 @testable import BitchatWire
 
-@Suite("The queue of packets to relay")
+@Suite("The queue of packets that wait to be relayed")
 struct RelayQueueTests {
   private static let hash = try? KeyedHash(key: [UInt8](repeating: 7, count: KeyedHash.keySize))
 
@@ -35,7 +35,7 @@ struct RelayQueueTests {
 
   private func numbers(_ relays: [RelayQueue.Relay]) -> [UInt8] { relays.map { $0.bytes[0] } }
 
-  @Test("Packets are relayed at their due times, in order")
+  @Test("Packets in the relay queue are relayed at their due times, in order")
   func order() throws {
     var queue = RelayQueue()
     for (number, due) in [(1, 50), (2, 10), (3, 30)] { _ = queue.add(try relay(UInt8(number), due: due)) }
@@ -49,7 +49,7 @@ struct RelayQueueTests {
     #expect(queue.deadline == nil)
   }
 
-  @Test("The latest time is the first end of the slack of a packet")
+  @Test("The relay queue's latest wake-up is the earliest time at which a packet can no longer wait")
   func slack() throws {
     var queue = RelayQueue()
     #expect(queue.latest == nil)
@@ -63,7 +63,7 @@ struct RelayQueueTests {
     #expect(due == [3, 1, 2])
   }
 
-  @Test("Packets between two peers keep their order whatever their random delays, and delay no other packet")
+  @Test("Packets between two peers stay in order whatever their random delays, and delay no other packets")
   func conversation() throws {
     var queue = RelayQueue()
     _ = queue.add(try relay(1, .noiseEncrypted, from: 1, to: 2, due: 60))
@@ -76,7 +76,7 @@ struct RelayQueueTests {
     #expect(late == [1, 2])
   }
 
-  @Test("A packet that enough neighbours have sent is not relayed, and none returns to a neighbour that has sent it")
+  @Test("A packet that enough neighbours have sent is not relayed, and never to a neighbour that sent it")
   func copies() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -94,7 +94,7 @@ struct RelayQueueTests {
   }
 
   @Test(
-    "Copies over one link, over several links of one peer, and over a link with an unknown peer do not cancel a relay")
+    "Copies over one link, one peer's links or a link of an unknown peer do not cancel a relay")
   func oneNeighbour() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -114,7 +114,7 @@ struct RelayQueueTests {
     #expect(third == .superfluous)
   }
 
-  @Test("A copy that reaches fewer peers than this node does not count, and the packet is relayed to its link")
+  @Test("A copy from a peer that reaches fewer peers than this node does not count, and that peer gets the relay")
   func shortLived() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -129,7 +129,7 @@ struct RelayQueueTests {
     #expect(due.first?.heardOn == [LinkID(1), LinkID(10)])
   }
 
-  @Test("A packet is relayed with the highest time to live of its copies")
+  @Test("A packet is relayed with the highest TTL of its copies")
   func timeToLive() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50, timeToLive: 0)
@@ -149,7 +149,7 @@ struct RelayQueueTests {
     #expect(passedOn([4, 6, 3]) == 6)
   }
 
-  @Test("When the queue is full, public messages are dropped, and announces and private packets stay")
+  @Test("A full relay queue drops public messages, and not announces or private packets")
   func room() throws {
     var queue = RelayQueue()
     _ = queue.add(try relay(1, .announce, due: 10))
@@ -162,7 +162,7 @@ struct RelayQueueTests {
     #expect(due == [1, 2])
   }
 
-  @Test("The queue holds at most two mebibytes")
+  @Test("The relay queue holds at most 2 MiB")
   func bytes() throws {
     var queue = RelayQueue()
     var dropped = 0

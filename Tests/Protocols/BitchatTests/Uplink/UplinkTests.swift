@@ -6,7 +6,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Private messages over an uplink")
+@Suite("Private mesh messages over the uplink")
 struct UplinkTests {
   private static let keys = ["a", "b"].map { "npub1" + String(repeating: $0 == "a" ? "q" : "p", count: 58) }
 
@@ -38,7 +38,7 @@ struct UplinkTests {
     }
   }
 
-  @Test("A message to a mutual favourite without a path goes over the uplink, and its receipts come back")
+  @Test("A message to an unreachable mutual favourite is sent over the uplink, and its receipts return")
   func wholeWay() throws {
     var (hall, _) = try pair()
     try hall.tell("over the hills", to: 1, at: 0)
@@ -57,7 +57,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered, .read])
   }
 
-  @Test("A peer with a path gets its messages over the mesh only")
+  @Test("A peer that is reachable over the mesh gets its messages only over the mesh")
   func meshFirst() throws {
     var (hall, _) = try pair(isApart: false)
     try hall.tell("here", to: 1, at: 0)
@@ -66,7 +66,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered] && hall.nodes[0].wentByUplink.isEmpty)
   }
 
-  @Test("A peer that is not a mutual favourite, and one that is blocked, gets nothing over the uplink")
+  @Test("A peer that is blocked or not a mutual favourite gets nothing over the uplink")
   func onlyFavourites() throws {
     var (hall, _) = try pair(isMutual: false)
     try hall.tell("hello", to: 1, at: 0)
@@ -81,7 +81,7 @@ struct UplinkTests {
     #expect(other.nodes[0].offered.count == 1)
   }
 
-  @Test("A message that arrives over both ways is reported once, and acknowledged over both")
+  @Test("A message that arrives over both mesh and uplink is reported once, and acknowledged over both")
   func once() throws {
     var (hall, _) = try pair()
     try hall.tell("twice", to: 1, at: 0)
@@ -99,7 +99,7 @@ struct UplinkTests {
     #expect(hall.nodes[1].told.count == 1)
   }
 
-  @Test("A message that was received over the mesh is not reported again when it comes over the uplink")
+  @Test("A message received over the mesh is not reported again when it arrives over the uplink")
   func meshBeforeUplink() throws {
     var (hall, _) = try pair()
     hall.nodes[0].hasUplink = false
@@ -113,7 +113,7 @@ struct UplinkTests {
     #expect(hall.nodes[1].told.count == 1)
   }
 
-  @Test("A program that refuses a packet is offered it again after 30 s, and a new program gets everything at once")
+  @Test("A packet that the uplink program refuses is offered again after 30 s, and to a new program at once")
   func refusals() throws {
     var (hall, _) = try pair()
     hall.nodes[0].hasUplink = false
@@ -131,7 +131,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].offered.map(\.id) == [id, id, id])
   }
 
-  @Test("Of a hundred messages, 32 are handed over before the program answers")
+  @Test("Of a hundred messages, 32 are passed to the uplink program before it answers")
   func bounded() throws {
     var (hall, _) = try pair()
     hall.nodes[0].hasUplink = false
@@ -144,7 +144,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].offered.count == 100 && Set(hall.nodes[0].offered.map(\.id)).count == 100)
   }
 
-  @Test("A message that was handed over before a restart is handed over again, with the same ID")
+  @Test("A message passed to the uplink before a restart is passed again, with the same ID")
   func restart() throws {
     var (hall, _) = try pair()
     try hall.tell("kept", to: 1, at: 0)
@@ -158,7 +158,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].offered.map(\.id) == [id, id])
   }
 
-  @Test("A receipt for a message of the uplink goes over the uplink while the mesh still counts the sender as present")
+  @Test("A receipt for an uplink message uses the uplink even while the mesh still lists the sender as present")
   func justApart() throws {
     var (hall, link) = try pair(isApart: false)
     try hall.tell("near", to: 1, at: 0)
@@ -174,7 +174,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered)
   }
 
-  @Test("Favourites get the key with the notice, and again when it has changed")
+  @Test("Favourites get the uplink key with the favourite notice, and again when it has changed")
   func notices() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -196,7 +196,7 @@ struct UplinkTests {
     #expect(hall.nodes[1].favourited.count == notices)
   }
 
-  @Test("Packets of the uplink that are not messages of a favourite for this node are dropped and counted")
+  @Test("Uplink packets that are not messages of a favourite for this node are dropped and counted")
   func refused() throws {
     var (hall, _) = try pair()
     let (ann, bob) = (hall.nodes[0].id, hall.nodes[1].id)
@@ -240,7 +240,7 @@ struct UplinkTests {
     #expect(hall.nodes[1].told.isEmpty)
   }
 
-  @Test("With nostr_inner_noise, a payload is sealed for the recipient, who opens it without this setting")
+  @Test("With nostr_inner_noise an uplink payload is encrypted, and a recipient without the setting opens it")
   func sealed() throws {
     var (hall, _) = try pair()
     hall.nodes[0].engine.configuration.sealsUplink = true
@@ -256,7 +256,7 @@ struct UplinkTests {
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
   }
 
-  @Test("A payload that is sealed by another key than the sender's, or for another node, is dropped and counted")
+  @Test("An uplink payload sealed with another key than the sender's, or for another node, is dropped and counted")
   func unopened() throws {
     var (hall, _) = try pair()
     var random = SeededRandom(seed: 5)
@@ -284,7 +284,7 @@ struct UplinkTests {
   /// A text with these bytes as its packet.
   private static func text(_ bytes: [UInt8]) -> String { EmbeddedPacket.mark + Base64URL.encode(bytes) }
 
-  @Test("A peer that is forgotten, and one that is no longer a favourite, has its packets withdrawn")
+  @Test("Uplink packets for a peer are withdrawn when it is forgotten or no longer a favourite")
   func withdrawn() throws {
     for isForgotten in [true, false] {
       var (hall, _) = try pair()
