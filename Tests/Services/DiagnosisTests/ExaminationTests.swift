@@ -5,7 +5,7 @@ import Testing
 
 @testable import Diagnosis
 
-@Suite("The examination of the machine by `earshot doctor`")
+@Suite("What `earshot doctor` finds on a machine")
 struct ExaminationTests {
   private func findings(_ change: (inout MachineFacts) -> Void = { _ in }) -> [Finding] {
     var facts = MachineFacts()
@@ -19,7 +19,7 @@ struct ExaminationTests {
     return findings.first { $0.level == .error } ?? findings.first { $0.level == .warning } ?? findings.first
   }
 
-  @Test("A complete installation has no errors and no warnings")
+  @Test("On a complete installation `earshot doctor` reports no errors and no warnings")
   func healthy() {
     let findings = findings()
     #expect(findings.allSatisfy { $0.level == .ok && $0.remedy.isEmpty })
@@ -29,7 +29,7 @@ struct ExaminationTests {
     #expect(topics.isSuperset(of: ["kernel", "battery", "group", "clock", "disk", "keys"]))
   }
 
-  @Test("Without a bus only the bus and the files of the machine are judged")
+  @Test("Without a bus `earshot doctor` reports only on the bus and on the files of the machine")
   func noBus() {
     let findings = findings {
       $0.busError = "No such file."
@@ -40,7 +40,7 @@ struct ExaminationTests {
     #expect(!findings.contains { ["service", "units", "adapter", "radio"].contains($0.topic) })
   }
 
-  @Test("A service that is not running is an error that says how to start it")
+  @Test("`earshot doctor` reports a service that is not running as an error, with the way to start it")
   func noService() {
     let found = finding("service") { $0.service = nil }
     #expect(found?.level == .error && found?.remedy == "sudo systemctl enable --now earshotd")
@@ -51,52 +51,14 @@ struct ExaminationTests {
     #expect(failed?.remedy.contains("earshotd.service above") == true)
   }
 
-  @Test("A service on the simulated radio is a warning, and BlueZ and adapters are not examined")
-  func simulated() {
-    let findings = findings {
-      $0.service?.radioStack = ""
-      ($0.isBluetoothdRunning, $0.blueZ, $0.adapters) = (false, nil, [])
-    }
-    #expect(findings.filter { $0.level != .ok }.map(\.topic) == ["radio"])
-    // While the service waits for bluetoothd, it has no stack either.
-    let waiting = finding("adapter") {
-      $0.service?.radioState = "waiting"
-      $0.service?.radioStack = ""
-      $0.adapters = []
-    }
-    #expect(waiting?.level == .error)
-  }
-
-  @Test("A missing policy is an error only while the service has no name on the bus")
-  func policy() {
-    #expect(finding("policy") { $0.hasPolicy = false } == nil)
-    #expect(finding("policy") { ($0.hasPolicy, $0.service) = (false, nil) }?.level == .error)
-  }
-
-  @Test("A service that is on the bus but does not answer is not reported as missing")
-  func silentService() {
-    let found = finding("service") { ($0.service, $0.serviceError) = (nil, "It did not answer in time.") }
-    #expect(found?.level == .error && found?.sentence.contains("does not answer. It did not answer") == true)
-    #expect(found?.remedy.contains("restart earshotd") == true)
-  }
-
-  @Test("A unit that uses the network and was never enabled is not a warning, and a failed one is an error")
-  func optionalUnits() {
-    for name in Examination.optionalUnits {
-      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive", file: "disabled")] }?.level == .ok)
-      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive")] }?.level == .warning)
-      #expect(finding("units") { $0.units = [.init(name: name, active: "failed")] }?.level == .error)
-    }
-  }
-
-  @Test("A machine without an adapter has an error, and no line about the radio's roles")
+  @Test("On a machine without an adapter `earshot doctor` reports this error, and nothing on the radio's roles")
   func noAdapter() {
     let findings = findings { $0.adapters = [] }
     #expect(findings.filter { $0.topic == "adapter" }.map(\.sentence) == ["There is no Bluetooth adapter."])
     #expect(findings.count(of: .error) == 1)
   }
 
-  @Test("Each reason why the only adapter is unusable is an error")
+  @Test("Each reason why the only adapter is unusable is an error of `earshot doctor`")
   func unusableAdapter() {
     let changes: [(inout MachineFacts.Adapter) -> Void] = [
       { $0.isOn = false }, { $0.block = .soft }, { $0.block = .hard }, { $0.roles = ["central"] }, { $0.slots = nil },
@@ -111,13 +73,13 @@ struct ExaminationTests {
     #expect(sentences.count == 5)
   }
 
-  @Test("A second adapter that is off is a warning while the first is usable")
+  @Test("`earshot doctor` reports a second adapter that is off as a warning while the first is usable")
   func secondAdapter() {
     let found = finding("adapter") { $0.adapters.append(.init(name: "hci1", isOn: false)) }
     #expect(found?.level == .warning && found?.sentence == "hci1 is switched off.")
   }
 
-  @Test("A bluetoothd that is missing, stopped or older than 5.66 is an error")
+  @Test("A bluetoothd that is missing, stopped or older than 5.66 is an error of `earshot doctor`")
   func bluetoothd() {
     let missing = finding("bluez") { ($0.isBluetoothdRunning, $0.blueZ) = (false, nil) }
     #expect(missing?.remedy == "sudo apt install bluez")
@@ -128,7 +90,7 @@ struct ExaminationTests {
     #expect(finding("bluez") { $0.blueZ = BlueZVersion(5, 66) }?.level != .error)
   }
 
-  @Test("While the service does not run, the costs of BlueZ 5.66 and of an old kernel are warnings")
+  @Test("While the service does not run, limits of BlueZ 5.66 and of an old kernel are warnings")
   func costs() {
     let findings = findings {
       ($0.service, $0.blueZ, $0.kernel) = (nil, BlueZVersion(5, 66), KernelVersion(6, 1, 100))
@@ -137,7 +99,7 @@ struct ExaminationTests {
     #expect(findings.contains { $0.topic == "kernel" && $0.level == .warning })
   }
 
-  @Test("A bluetoothd that reads battery levels is an error, and the service's sentence about it is not repeated")
+  @Test("A bluetoothd that reads battery levels is one error, and the service's sentence on it is not repeated")
   func battery() {
     let findings = findings {
       $0.readsBattery = true
@@ -152,7 +114,7 @@ struct ExaminationTests {
     #expect(withoutDiscovery?.level == .warning)
   }
 
-  @Test("A unit that fails, is masked, stopped or not enabled is reported with its name")
+  @Test("`earshot doctor` names a systemd unit that has failed, is masked, is stopped or is not enabled")
   func units() {
     let cases: [(MachineFacts.Unit, Finding.Level)] = [
       (.init(name: "earshotd.service", active: "failed"), .error),
@@ -167,75 +129,13 @@ struct ExaminationTests {
     }
   }
 
-  @Test("earshot-nostrd is off by default, which is no problem; one that fails or does not start again is reported")
-  func uplinkUnit() {
-    let name = "earshot-nostrd.service"
-    let cases: [(MachineFacts.Unit, Finding.Level)] = [
-      (.init(name: name, active: "inactive", file: "disabled"), .ok),
-      (.init(name: name, active: "inactive"), .warning), (.init(name: name, active: "failed"), .error),
-      (.init(name: name, file: "disabled"), .warning), (.init(name: name), .ok),
-    ]
-    for (unit, level) in cases {
-      let found = finding("units") { $0.units = [unit] }
-      #expect(found?.level == level && found?.sentence.contains(name) == true, "\(unit)")
-    }
-    #expect(!findings().contains { ["uplink", "proxy", "relays"].contains($0.topic) })
-  }
-
-  @Test("A proxy that is away is an error that names the proxy's setting, and nothing is said about relays")
-  func proxy() {
-    let findings = findings { $0.uplink = .init(state: "waitingForProxy", reason: "Nothing is sent since 10:00.") }
-    let found = findings.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
-    #expect(found.map(\.topic) == ["proxy"] && found.map(\.level) == [.error])
-    #expect(found.first?.sentence == "Nothing is sent since 10:00." && found.first?.remedy.contains("Proxy=") == true)
-  }
-
-  @Test("Connected relays are counted, and each relay that is refused or lost is a warning with its reason")
-  func relays() {
-    let relays: [MachineFacts.Uplink.Relay] = [
-      .init(address: "wss://a.example", state: "live"),
-      .init(address: "wss://b.example", state: "waiting", reason: "The certificate is not trusted."),
-      .init(address: "ws://c.example", state: "refused", reason: "ws://c.example has no TLS."),
-    ]
-    let found = findings { $0.uplink = .init(relays: relays) }
-    #expect(found.filter { $0.topic == "uplink" || $0.topic == "proxy" }.map(\.level) == [.ok, .ok])
-    let lines = found.filter { $0.topic == "relays" }
-    #expect(lines.map(\.level) == [.warning, .ok, .warning])
-    #expect(lines.map(\.sentence)[0] == "ws://c.example has no TLS." && lines[0].remedy.contains("Relays="))
-    #expect(lines.map(\.sentence)[1] == "1 of 2 relays are connected.")
-    #expect(lines.map(\.sentence)[2] == "wss://b.example is not connected. The certificate is not trusted.")
-  }
-
-  @Test("Each state of earshot-nostrd has a finding, and a state without messages is not called usable")
-  func uplinkStates() {
-    let levels: [String: Finding.Level] = [
-      "starting": .warning, "failed": .error, "noMesh": .error, "waitingForProxy": .error, "idle": .ok,
-      "connecting": .warning, "ready": .ok,
-    ]
-    for (state, level) in levels {
-      let all = findings { $0.uplink = .init(state: state, reason: level == .ok ? "" : "A reason.") }
-      let found = all.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
-      let worst =
-        found.contains { $0.level == .error }
-        ? Finding.Level.error
-        : found.contains { $0.level == .warning } ? .warning : .ok
-      #expect(!found.isEmpty && worst == level, "\(state)")
-    }
-    let clearnet = finding("uplink") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") }
-    #expect(clearnet?.level == .warning)
-    #expect(finding("proxy") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") } == nil)
-    #expect(
-      findings { $0.uplink = .init(relays: [.init(address: "wss://a", state: "live")]) }
-        .contains { $0.sentence == "1 of 1 relay is connected." })
-  }
-
-  @Test("A drop-in that takes CAP_NET_RAW away is a warning that names it")
+  @Test("`earshot doctor` warns about a systemd drop-in that removes CAP_NET_RAW, and names it")
   func capabilities() {
     let found = finding("capabilities") { $0.units = [.init(name: "earshotd.service", capabilities: 1 << 12)] }
     #expect(found?.level == .warning && found?.sentence == "The unit does not grant CAP_NET_RAW.")
   }
 
-  @Test("A caller outside the group, a wrong clock, a full disk and an exposed key are reported")
+  @Test("`earshot doctor` reports a caller outside the group, a wrong clock, a full disk and an exposed key")
   func machine() {
     #expect(finding("group") { $0.membership = .outsider }?.remedy.hasPrefix("sudo usermod -aG earshot user") == true)
     #expect(finding("group") { $0.membership = .noGroup }?.level == .error)
@@ -249,13 +149,13 @@ struct ExaminationTests {
     #expect(finding("keys") { $0.keys = .notPermitted }?.level == .ok)
   }
 
-  @Test("An empty trust folder is a warning only if the checker is installed")
+  @Test("`earshot doctor` warns about an empty trust folder only if the checker is installed")
   func trust() {
     #expect(finding("trust") { ($0.issuers, $0.hasChecker) = (0, true) }?.level == .warning)
     #expect(finding("trust") { ($0.issuers, $0.hasChecker) = (0, false) } == nil)
   }
 
-  @Test("Every warning or error about this machine says what to do or what it costs, in whole sentences")
+  @Test("Every warning and error of `earshot doctor` states in whole sentences the remedy or the consequence")
   func texts() {
     let findings = findings {
       ($0.service, $0.units, $0.adapters, $0.membership) = (nil, nil, [.init(isOn: false)], .outsider)
@@ -267,7 +167,7 @@ struct ExaminationTests {
     }
   }
 
-  @Test("The text is wrapped below the sentence, and JSON counts errors and warnings")
+  @Test("`earshot doctor` wraps and indents its text, and its JSON counts errors and warnings")
   func output() {
     let findings: [Finding] = [
       .ok("bus", "The bus can be reached."), .error("adapter", "There is no Bluetooth adapter.", "plug one in"),

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Diagnosis
 
-@Suite("The report for a maintainer")
+@Suite("The report that `earshot report` writes for maintainers")
 struct ReportTests {
   private let redaction = Redaction(names: ["kiosk-7", "Anna Müller", "anna", "", "7"])
 
   @Test(
-    "Addresses, keys, names and paths of users are replaced",
+    "In the report addresses, keys, user names and paths of users are replaced",
     arguments: [
       ("hci0 AA:BB:CC:DD:EE:0F is on.", "hci0 [address] is on."),
       ("of /org/bluez/hci0/dev_AA_BB_CC_DD_EE_0F", "of [address]"),
@@ -24,7 +24,7 @@ struct ReportTests {
     #expect(redaction.clean(text) == expected)
   }
 
-  @Test("Paths of home directories are replaced")
+  @Test("In the report paths of home directories are replaced")
   func homes() {
     // A path in one piece would count as one of a developer's machine.
     for home in ["home", "root"] {
@@ -34,7 +34,7 @@ struct ReportTests {
   }
 
   @Test(
-    "Versions, counts, codes and words that contain a name are kept",
+    "In the report versions, counts, codes, and words that merely contain a name, are unchanged",
     arguments: [
       "BlueZ 5.82 runs.", "Linux 6.12.48 runs.", "TVV_TRA_002 3", "annapurna 12345", "org.earshot.Verifier1 Visits 7",
     ])
@@ -42,30 +42,7 @@ struct ReportTests {
     #expect(redaction.clean(text) == text)
   }
 
-  @Test("Names that packages and settings give by default are kept, because a report needs them")
-  func defaults() {
-    let redaction = Redaction(names: ["earshot", "debian", "root", "OVPMOSIP"])
-    for text in ["org.earshot.Mesh1 Frames 7", "root may use the service.", "on debian"] {
-      #expect(redaction.clean(text) == text)
-    }
-  }
-
-  private struct Shop: SettingsSection {
-    var name = ""
-    var folder: String?
-    var keepFor = Duration.seconds(3600)
-    var isOpen = false
-
-    static let section = "Shop"
-    static let keys: [Setting<Shop>] = [
-      Setting("Name", \.name, .text(upTo: 20).refusing { $0 == "-" ? "it is a dash" : nil }, .onReload, "A name."),
-      Setting("Folder", \.folder, .optional(.path()), .onReload, "A path."),
-      Setting("KeepFor", \.keepFor, .duration(.zero ... .seconds(86_400)), .onReload, "A time."),
-      Setting("Open", \.isOpen, .bool, .onReload, "Whether."),
-    ]
-  }
-
-  @Test("Values of settings that may be names or paths are not shown, and invalid entries are only counted")
+  @Test("The report does not show values of settings that may be names or paths")
   func settings() {
     let defaults = Configuration(of: "a shop", [Shop.self])
     var changed = defaults
@@ -80,7 +57,7 @@ struct ReportTests {
     #expect(Report.settings([], complaints: 0).isEmpty)
   }
 
-  @Test("The report has every section, and nothing that identifies the machine")
+  @Test("The report has every section, and nothing in it identifies the machine")
   func sections() {
     var report = Report(facts: MachineFacts())
     (report.version, report.system, report.machine) = ("0.1.0", "Debian GNU/Linux 13", "aarch64")

@@ -11,7 +11,7 @@ struct HandleRangeTests {
   private static let services =
     Dialect.Name.allCases.map { Dialect.named($0).gattService } + BitchatGATT.application.services
 
-  @Test("No two services share a handle, and all fit one block")
+  @Test("No two services use the same GATT handle, and the handles of all fit in one block")
   func apart() throws {
     let ranges = try Self.services.map { service in
       let first = Int(try #require(service.handleOffset))
@@ -24,7 +24,7 @@ struct HandleRangeTests {
     }
   }
 
-  @Test("A verifier's service has 24 attributes: 1 service, 9 characteristics and 5 CCCDs")
+  @Test("The GATT service of the verifier has 24 attributes: 1 service, 9 characteristics and 5 CCCDs")
   func counts() {
     #expect(Dialect.v05.gattService.handleCount == 24)
     #expect(BitchatGATT.application.services.map(\.handleCount) == [4])

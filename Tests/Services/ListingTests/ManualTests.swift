@@ -24,7 +24,9 @@ struct ManualTests {
     return Set(lines.map { $0.dropFirst(3).split(separator: "\\", omittingEmptySubsequences: false).joined() })
   }
 
-  @Test("docs/man equals the tables and docs/man/text; EARSHOT_REGENERATE=1 rewrites it", arguments: Manual.pages)
+  @Test(
+    "docs/man equals the pages made from the tables and docs/man/text (EARSHOT_REGENERATE=1 rewrites it)",
+    arguments: Manual.pages)
   @LoopActor
   func page(name: String) throws {
     let text = try Manual.text(of: name)
@@ -35,19 +37,19 @@ struct ManualTests {
     #expect(isCurrent)
   }
 
-  @Test("Every text in docs/man/text is a page that the tests generate")
+  @Test("Every text in docs/man/text belongs to a manual page that the tests generate")
   func complete() throws {
     let texts = try FileManager.default.contentsOfDirectory(atPath: Manual.folder.path + "/text")
     #expect(Set(texts) == Set(Manual.pages))
   }
 
-  @Test("Every line of text in a page has at most 80 bytes, as mandoc demands", arguments: Manual.pages)
+  @Test("Every line of text in a manual page has at most 80 bytes, as mandoc requires", arguments: Manual.pages)
   func width(name: String) throws {
     let lines = try Self.stored(name).split(separator: "\n")
     #expect(lines.filter { $0.utf8.count > 80 && !$0.hasPrefix(".SS ") } == [])
   }
 
-  @Test("Every command is on a page of section 1")
+  @Test("Every command is on a manual page of section 1")
   func commands() throws {
     let pages = try Self.stored("earshot.1") + Self.stored("earshot-social.1")
     let leaves = Manual.tool.places.filter { $0.command.commands.isEmpty }.map { $0.path.joined(separator: " ") }
@@ -57,7 +59,7 @@ struct ManualTests {
   }
 
   @Test(
-    "Every setting is on its page of section 5",
+    "Every setting is on a manual page of section 5",
     arguments: ["earshot.conf", "earshot-presence.conf", "earshot-social.conf", "earshot-uplink.conf"])
   func settings(name: String) throws {
     let table = try #require(Manual.settings(of: name)).table
@@ -65,7 +67,7 @@ struct ManualTests {
     #expect(table.map { "\($0.key)=" }.filter { !terms.contains($0) } == [])
   }
 
-  @Test("org.earshot(5) has every interface, every error name and every error code of transfers")
+  @Test("org.earshot(5) lists every interface, every error name and every error code of transfers")
   @LoopActor
   func interfaces() throws {
     let text = try Self.stored("org.earshot.5")
@@ -77,18 +79,18 @@ struct ManualTests {
     #expect((names + codes).filter { !terms.contains($0) } == [])
   }
 
-  @Test("earshot(1) explains every counter of which the tool knows the meaning")
+  @Test("earshot(1) explains every counter that `status --counters` explains")
   func counters() throws {
     let terms = try Self.terms("earshot.1")
     #expect(Manual.counters.flatMap(\.meanings.keys).filter { !terms.contains($0) } == [])
   }
 
-  @Test("A text without its name in the first line is not a page")
+  @Test("A text for a manual page whose first line does not contain the page's name is refused")
   func nameless() {
     #expect(ManualTemplate("other - summary\n", name: "earshot") == nil)
   }
 
-  @Test("No line of a page begins a request that its text did not mean")
+  @Test("No line of a manual page begins with a roff request unless its source intends one")
   func requests() {
     var page = ManualPage("x", section: "1", summary: "y", date: "2026-01-01", version: "1")
     page.section("A")

@@ -11,7 +11,7 @@ import Testing
 struct MessageTests {
   private let ids = ServiceList.all.messages + MessageID.social + MessageID.presence + MessageID.uplink
 
-  @Test("Every message ID is 32 lower-case hex digits, and IDs and names are unique")
+  @Test("Every message ID is 32 lower-case hex digits, and message IDs and names are unique")
   func areDistinct() {
     for id in ids {
       #expect(id.hex.utf8.count == 32)
@@ -21,7 +21,7 @@ struct MessageTests {
     #expect(Set(ids.map(\.name)).count == ids.count)
   }
 
-  @Test("The catalog explains exactly the IDs used in the sources")
+  @Test("The journal catalog explains exactly the message IDs that the sources use")
   func areListed() throws {
     let top = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources")
@@ -36,7 +36,7 @@ struct MessageTests {
     #expect(entries.map { String($0.dropFirst(3)) } == ids.map(\.hex))
   }
 
-  @Test("Every ID has a one-line subject and an explanation in whole sentences")
+  @Test("Every message ID has a subject of one line and an explanation in whole sentences")
   func areExplained() {
     for id in ids {
       #expect(!id.subject.isEmpty && !id.subject.contains("\n") && !id.subject.hasSuffix("."), "\(id.name)")
@@ -62,7 +62,7 @@ struct MessageTests {
     "BusBack": "158aa217cf5b834a7ce0004139dc3747", "ScanRestarted": "19d4209ad7e74fd5a7bb05c6943828c2",
   ]
 
-  @Test("A released ID does not change")
+  @Test("The message IDs of earlier releases are unchanged")
   func areFixed() {
     let known = Dictionary(uniqueKeysWithValues: ids.map { ($0.name, $0.hex) })
     for (name, hex) in Self.fixed { #expect(known[name] == hex, "\(name)") }

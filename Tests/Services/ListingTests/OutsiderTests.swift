@@ -9,7 +9,7 @@ import ToolList
 @testable import CommandLine
 @testable import Tool
 
-@Suite("A user outside the group", .serialized)
+@Suite("Commands of a user outside the group", .serialized)
 struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -42,7 +42,7 @@ struct OutsiderTests {
     return (bus, connections)
   }
 
-  @Test("Each command for the group ends with status 4 and one sentence")
+  @Test("For a user outside the group each command for the group ends with status 4 and one sentence")
   @LoopActor
   func commands() async throws {
     let (bus, connections) = try await Self.services()
@@ -63,7 +63,7 @@ struct OutsiderTests {
     #expect(asked > 30)
   }
 
-  @Test("The sentence names the user and the remedy")
+  @Test("The sentence for a user outside the group names the user and the remedy")
   func sentence() {
     #expect(
       Failure.outsider("alice", members: ["bob"])

@@ -15,14 +15,14 @@ import ToolList
 @testable import Tool
 
 /// A service is added to the list alone; configuration, tool and D-Bus objects are derived from the list.
-@Suite("A sample service that is added to the list", .serialized)
+@Suite("A sample service added to the list of services", .serialized)
 struct SampleServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let list = ServiceList(
     ServiceList.all.services + [ListedService(SampleService.self, tool: SampleTool.part)])
 
-  @Test("The sample service's section is in the default file and is read")
+  @Test("The section of an added service is in the default configuration file and is read")
   func settings() {
     let file = Self.list.configuration.defaultFile
     #expect(file.hasPrefix(ServiceList.all.configuration.defaultFile))
@@ -37,7 +37,7 @@ struct SampleServiceTests {
     #expect(other.apply(INI(Array(text.utf8), file: "f")).map(\.line) == [1])
   }
 
-  @Test("The sample service's messages are in the catalog")
+  @Test("The message IDs of an added service are in the journal catalog")
   func messages() {
     let catalog = MessageCatalog.text(Self.list.messages)
     #expect(catalog.hasPrefix(MessageCatalog.text(ServiceList.all.messages)))
@@ -54,7 +54,7 @@ struct SampleServiceTests {
         """))
   }
 
-  @Test("The sample service's objects and interfaces are documented and installed, each once")
+  @Test("Objects and interfaces of an added service are documented and installed once each")
   @LoopActor
   func interfaces() {
     let time = VirtualTime()
@@ -66,7 +66,7 @@ struct SampleServiceTests {
     #expect(Set(names).count == names.count && others.first == ManagerFace.interfaceName)
   }
 
-  @Test("The sample service's commands are in help and completion and are parsed")
+  @Test("The commands of an added service are parsed, and are in help and completion")
   func commands() throws {
     let tool = ToolProgram(Self.list.toolParts, version: "1.2")
     let help = try tool.grammar.parse(["--help"]).help
@@ -81,7 +81,7 @@ struct SampleServiceTests {
     #expect(names.first == "status" && names.suffix(4) == ["sample", "monitor", "explain", "completion"])
   }
 
-  @Test("Each command of the sample service has an action at its path in the grammar")
+  @Test("Each command of an added service has an action at its path in the grammar")
   func commandsHaveBodies() {
     func check(_ command: Command, _ path: [String], _ verb: Verb) {
       let here = path + [command.name]
@@ -91,7 +91,7 @@ struct SampleServiceTests {
     for verb in Self.list.toolParts.flatMap(\.verbs) { check(verb.grammar, [], verb) }
   }
 
-  @Test("The sample service's status follows those of the program and earlier services")
+  @Test("The status of an added service is shown after those of the program and of earlier services")
   @LoopActor
   func status() {
     let objects: ToolPart.Objects = [
@@ -124,7 +124,7 @@ struct SampleServiceTests {
     #expect(StatusCommand.text([:], Self.list.toolParts) == "")
   }
 
-  @Test("The sample service runs with the others: D-Bus, tool, reload, status and shutdown")
+  @Test("An added service works with the others in D-Bus, tool, reload, status and shutdown")
   @LoopActor
   func life() async throws {
     let bus = try PrivateBus()

@@ -11,7 +11,7 @@ import Wallet
 
 @testable import Config
 
-@Suite("Settings of program and services")
+@Suite("Settings of the program and its services")
 struct SettingsTests {
   private static let defaults = ServiceList.all.configuration
 
@@ -21,7 +21,7 @@ struct SettingsTests {
     return (configuration, complaints.map(\.description))
   }
 
-  @Test("Every key can be set")
+  @Test("Every configuration key can be set")
   func everyKey() {
     let text = """
       [Radio]
@@ -167,7 +167,7 @@ struct SettingsTests {
     #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
   }
 
-  @Test("The defaults fit the unit's MemoryMax, and larger settings are reported")
+  @Test("The default memory limits fit the unit's MemoryMax, and larger settings are reported")
   func memory() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent()
@@ -199,7 +199,7 @@ struct SettingsTests {
     #expect(MemoryBudget.objection(to: edge) != nil)
   }
 
-  @Test("The value that is shown for a key is read back as the same value")
+  @Test("The value that is shown for a configuration key is read back as the same value")
   func table() {
     for key in Self.defaults.table {
       var configuration = Self.defaults
@@ -232,7 +232,7 @@ struct SettingsTests {
     #expect(Self.read(text).complaints == [expected])
   }
 
-  @Test("A start without a readable configuration erases no stored data that the configuration may preserve")
+  @Test("A start with an unreadable configuration erases no stored data that the file may tell to preserve")
   func cautiousStart() throws {
     let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
     #expect(
@@ -243,7 +243,7 @@ struct SettingsTests {
     #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshSettings().fileStore)
   }
 
-  @Test("Defaults of settings equal those of engine, store and bus")
+  @Test("The default settings equal the defaults of engine, store and bus")
   func defaults() {
     let verifier = Self.defaults[VerifierService.Settings.self]
     let engine = VerifierEngine.Configuration(name: verifier.engine.name)
@@ -259,7 +259,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "The verifier claims all links but one, and at least one",
+    "The verifier's share is all links of the adapter but one, and at least one",
     arguments: [
       ("", 7, 7), ("[Verifier]\nVisitors=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
     ])
@@ -271,7 +271,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "Only an enabled broadcast service whose settings allow it gets a degraded radio",
+    "Only an enabled broadcast service whose settings allow it may use a degraded radio",
     arguments: [
       ("", false), ("[Broadcast]\nEnabled=yes\n", false), ("[Broadcast]\nDegraded=yes\n", false),
       ("[Broadcast]\nEnabled=yes\nDegraded=yes\n", true),
@@ -282,7 +282,7 @@ struct SettingsTests {
     #expect(!VerifierService.takesDegradedRadio(in: configuration))
   }
 
-  @Test("The default file shows all defaults in 80 columns and is valid with every key enabled")
+  @Test("The default configuration file shows all defaults in 80 columns, and every key in it can be enabled")
   func defaultFile() {
     let text = Self.defaults.defaultFile
     #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
@@ -296,7 +296,7 @@ struct SettingsTests {
     #expect(Self.defaults.changes(to: Self.read(switchedOn).configuration) == [])
   }
 
-  @Test("config/earshot.conf is the default file; EARSHOT_REGENERATE=1 rewrites it")
+  @Test("config/earshot.conf equals the default configuration file (EARSHOT_REGENERATE=1 rewrites it)")
   func checkedIn() throws {
     let path = #filePath.split(separator: "/").dropLast(4).map { "/\($0)" }.joined() + "/config/earshot.conf"
     if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {

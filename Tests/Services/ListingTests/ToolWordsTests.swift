@@ -14,7 +14,7 @@ import Tuvali
 @testable import Tool
 
 /// The tool's texts for signals and counters of the services.
-@Suite("Texts of the tool for signals and counters")
+@Suite("The tool's texts for signals and counters")
 struct ToolWordsTests {
   private static let parts = ToolList.parts
   private static let credential: ObjectPath = "/org/earshot/verifier/credential3"
@@ -29,7 +29,7 @@ struct ToolWordsTests {
     return ServiceList.all.objects(radio: radio, scheduler: time).map { ($0.path, $0.interface) }
   }
 
-  @Test("Each counter that a service has is explained by `status --counters`")
+  @Test("`status --counters` explains each counter of every service")
   @LoopActor
   func counters() throws {
     let meanings = [CounterMeanings.house] + Self.parts.compactMap(\.counters)
@@ -45,7 +45,7 @@ struct ToolWordsTests {
     #expect(count > 50)
   }
 
-  @Test("Each error, refusal, verdict and message of the journal is explained by `earshot explain`")
+  @Test("`earshot explain` explains each error, refusal, verdict and journal message")
   func codes() throws {
     let explain = ExplainCommand(Self.parts)
     var codes = TuvaliError.Code.allCases.map(\.rawValue) + Transfer.State.allCases.map(\.rawValue)
@@ -57,24 +57,7 @@ struct ToolWordsTests {
     }
   }
 
-  @Test("Each state in a label of a metric is explained as a state of its service")
-  func states() throws {
-    let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/metrics.md")
-    let explain = ExplainCommand(Self.parts)
-    var kinds: [String: Int] = [:]
-    for row in try String(contentsOf: page, encoding: .utf8).components(separatedBy: "label `state`:").dropFirst() {
-      let states = row.prefix { $0 != "\n" }.matches(of: #/`(\w+)`/#).map { String($0.1) }
-      for state in states {
-        let found = try explain.find(state).map(\.kind).filter { $0.hasPrefix("state of the ") }
-        #expect(!found.isEmpty, "\(state)")
-        for kind in found { kinds[kind, default: 0] += 1 }
-      }
-    }
-    #expect(kinds.count == 5, "\(kinds)")
-  }
-
-  @Test("The reasons of the checker are explained as in its manual")
+  @Test("`earshot explain` explains the checker's reasons as the checker's manual does")
   func checkerReasons() throws {
     let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/check.md")
@@ -92,7 +75,7 @@ struct ToolWordsTests {
     #expect(count > 40)
   }
 
-  @Test("Each counter of the BlueZ radio in Manager1 is explained by `status --counters`")
+  @Test("`status --counters` explains each counter of the BlueZ radio in Manager1")
   @LoopActor
   func radioCounters() {
     let names = BlueZCounters().tallies.map(\.name)
@@ -126,7 +109,7 @@ struct ToolWordsTests {
     #expect(StatusCommand.counters([:], Self.parts, 80) == "All counters are 0.\n")
   }
 
-  @Test("Each signal has a sentence of its own without an object path")
+  @Test("`earshot monitor` has a sentence for each signal, without an object path in it")
   @LoopActor
   func signals() {
     var count = 0
@@ -149,7 +132,7 @@ struct ToolWordsTests {
     #expect(count > 10)
   }
 
-  @Test("Transfer events have sentences; other events are described by their names")
+  @Test("`earshot monitor` describes transfer events by sentences and other events by their names")
   @LoopActor
   func sentences() {
     let transfer = "org.earshot.Credential1"
@@ -209,7 +192,7 @@ struct ToolWordsTests {
     #expect(MonitorCommand.text(unknown, Self.parts) == "mesh: lines left out 3, slice bytes changed.")
   }
 
-  @Test("A line of the monitor has the object in a column, and does not repeat it in the sentence")
+  @Test("A line of `earshot monitor` has the object in a column, and does not repeat it in the sentence")
   func monitorLines() {
     #expect(
       MonitorCommand.columns(Self.credential, "verifier/credential3: a wallet has connected.")
@@ -222,7 +205,7 @@ struct ToolWordsTests {
     #expect(long == "verifier/credential1099511627776  It has ended.")
   }
 
-  @Test("No status line is wider than the terminal, except the text of a QR code")
+  @Test("No line of `earshot status` is wider than the terminal, except the text of a QR code")
   func status() {
     let uri = "OPENID4VP://connect?name=OVPMOSIP&key=c35607237a9f57442290db6600c706635a9dfca9307dc500617bc67a1222877f"
     let long = "  mesh      connected  " + String(repeating: "as anna, ", count: 12) + "\n            \(uri)\n"

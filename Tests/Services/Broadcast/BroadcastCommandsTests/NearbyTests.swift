@@ -18,7 +18,7 @@ struct NearbyTests {
   private static let tool = ToolProgram([NearbyTool.part], version: "1")
   private static let verbs = ["show", "send", "cancel", "watch", "notify", "limit"]
 
-  @Test("Every verb has help, completion, --json and an action")
+  @Test("Every verb of `earshot nearby` has help, completion, --json and an action")
   func verbs() throws {
     let nearby = try #require(Self.tool.grammar.commands.first { $0.name == "nearby" })
     #expect(nearby.commands.map(\.name) == Self.verbs)
@@ -36,7 +36,7 @@ struct NearbyTests {
     #expect(try Self.tool.grammar.parse(["nearby"]).path == ["nearby", "show"])
   }
 
-  @Test("`send` sends the text unchanged and waits until the message was sent")
+  @Test("`nearby send` sends the text unchanged and waits until the message was sent")
   @LoopActor
   func send() async throws {
     let bus = try await FeedBus()
@@ -58,7 +58,7 @@ struct NearbyTests {
     #expect(bus.calls.count == 5)
   }
 
-  @Test("A refused or failed message is a failure with the service's reason")
+  @Test("`nearby send` fails with the service's reason if the message is refused or its sending fails")
   @LoopActor
   func refused() async throws {
     let bus = try await FeedBus()
@@ -72,7 +72,7 @@ struct NearbyTests {
     #expect(await bus.run("notify") == ToolCall(.failed, "", "Four wait."))
   }
 
-  @Test("`limit` accepts 0 to 100, and `notify` makes one D-Bus call")
+  @Test("`nearby limit` accepts 0 to 100, and `nearby notify` makes one D-Bus call")
   @LoopActor
   func notify() async throws {
     let bus = try await FeedBus()
@@ -86,7 +86,7 @@ struct NearbyTests {
     #expect(bus.calls == ["Notify"] && bus.limit == 100)
   }
 
-  @Test("`show` shows the state of the channel, and less to users outside the group")
+  @Test("`nearby show` shows the state of the channel, and fewer details to users outside the group")
   @LoopActor
   func show() async throws {
     let bus = try await FeedBus()
@@ -114,7 +114,7 @@ struct NearbyTests {
     #expect(NearbyTool.part.status([:]) == "")
   }
 
-  @Test("`watch` starts with the last messages, prints new ones and ends with the service")
+  @Test("`nearby watch` starts with the last messages, prints new ones and ends when the service stops")
   @LoopActor
   func watch() async throws {
     let bus = try await FeedBus()
@@ -144,7 +144,7 @@ struct NearbyTests {
       ])
   }
 
-  @Test("In JSON each message is one object on a line, unchanged")
+  @Test("`nearby watch --json` prints each message unchanged as one JSON object on a line")
   @LoopActor
   func watchJSON() async throws {
     let bus = try await FeedBus()
@@ -174,7 +174,7 @@ struct NearbyTests {
     _ = try await turned.next()
   }
 
-  @Test("A message line fits the terminal's width and shows no control characters")
+  @Test("A line of `nearby watch` fits the terminal's width and contains no control characters")
   @LoopActor
   func columns() throws {
     let hostile = "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{200B}\u{2066}漢\n\u{85}b"

@@ -18,7 +18,7 @@ struct BadInputTests {
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
   @Test(
-    "A text that is empty, above 24 bytes or with control characters is refused",
+    "A broadcast text that is empty, longer than 24 bytes or has control characters is refused",
     arguments: [("", 0), (String(repeating: "é", count: 13), 26), ("a\u{0}b", 3), ("a\u{1B}[2J", 5), ("\u{9F}", 2)])
   @LoopActor
   func texts(text: String, bytes: Int) {
@@ -32,7 +32,7 @@ struct BadInputTests {
     }
   }
 
-  @Test("A fifth message is refused with the seconds to wait, and accepted after them")
+  @Test("A fifth broadcast message is refused with the seconds to wait, and accepted after them")
   @LoopActor
   func queue() throws {
     let plaza = Plaza()
@@ -52,7 +52,7 @@ struct BadInputTests {
     #expect(stall.outcomes.count == 5 && stall.outcomes.values.allSatisfy { $0 == nil })
   }
 
-  @Test("A second notification on one day is refused with the next date")
+  @Test("A second beacon on one day is refused with the date when the next one is allowed")
   @LoopActor
   func secondNotify() {
     let plaza = Plaza()
@@ -69,7 +69,7 @@ struct BadInputTests {
     #expect(refusals.dropFirst().allSatisfy { $0?.sentence.contains("2026-03-10") == true })
   }
 
-  @Test("Without an adapter nothing is accepted, and queued messages fail within 30 s")
+  @Test("Without an adapter no broadcast message is accepted, and queued ones fail within 30 s")
   @LoopActor
   func noAdapter() throws {
     let plaza = Plaza()
@@ -88,7 +88,7 @@ struct BadInputTests {
     #expect(stall.service.engine?.waiting == 0)
   }
 
-  @Test("A message whose adapter vanishes while it is sent fails as cut short")
+  @Test("A broadcast message whose adapter disappears while it is sent fails as cut short")
   @LoopActor
   func cutShort() throws {
     let plaza = Plaza()
@@ -100,7 +100,7 @@ struct BadInputTests {
     #expect(stall.outcomes[number] == .some(.cutShort))
   }
 
-  @Test("A message without an advertising slot for 30 s fails with a timeout")
+  @Test("A broadcast message that gets no advertising slot for 30 s fails with a timeout")
   @LoopActor
   func noSlot() throws {
     let plaza = Plaza()
@@ -130,7 +130,7 @@ struct BadInputTests {
     #expect(stall.refusal("again") == "")
   }
 
-  @Test("A radio error is reported with its own sentence, and not as a missing slot")
+  @Test("A radio error of a broadcast message is reported with its own sentence, not as a missing slot")
   func radioErrors() {
     #expect(RadioError.noSlot(after: .seconds(30)).feedError == .noPlace)
     #expect(RadioError.notReady("Off.").feedError == .noRadio("Off."))
@@ -138,7 +138,7 @@ struct BadInputTests {
     #expect(late.feedError == .radioFailed(late.sentence) && late.feedError.sentence != BroadcastError.noPlace.sentence)
   }
 
-  @Test("A message can be cancelled while queued or sent; an unknown number is not found")
+  @Test("A broadcast message can be cancelled while queued or sent; an unknown number gives NotFound")
   @LoopActor
   func cancel() throws {
     let plaza = Plaza()
@@ -167,7 +167,7 @@ struct BadInputTests {
     #expect(ear.texts == ["one", "three"])
   }
 
-  @Test("An invalid received name is ignored and counted by its reason")
+  @Test("A received device name that is not a valid broadcast message is ignored and counted by its reason")
   @LoopActor
   func air() {
     let plaza = Plaza()
@@ -192,7 +192,7 @@ struct BadInputTests {
   }
 
   @Test(
-    "Floods of addresses and packets are refused by the limits and logged once a minute")
+    "Floods of addresses and packets are limited, and logged once a minute")
   @LoopActor
   func flood() {
     let lines = Locked<[LogRecord]>([])

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("200 senders and an attacker with invented addresses", .serialized)
+@Suite("200 senders and an attacker with random addresses", .serialized)
 struct FeedCrowdTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -39,7 +39,7 @@ struct FeedCrowdTests {
   }
 
   @Test(
-    "99 of 100 messages of known peers are delivered, and memory stays constant"
+    "Beside an attacker, 99 of 100 broadcast messages of known peers arrive, and memory stays constant"
   )
   @LoopActor
   func crowd() throws {

@@ -19,7 +19,7 @@ struct FeedFaceTests {
     return try #require(BroadcastService.objects(radio: radio, scheduler: time).first?.interface)
   }
 
-  @Test("Peers are readable and methods callable for the group only")
+  @Test("Peers of the broadcast channel are readable, and its methods callable, only for the group")
   @LoopActor
   func audience() throws {
     let interface = try Self.interface()
@@ -29,7 +29,7 @@ struct FeedFaceTests {
     #expect(interface.properties.filter { $0.access == .readWrite }.map(\.name) == ["NotifyLimit"])
   }
 
-  @Test("Methods have the documented types, and no signal contains a text, word or address")
+  @Test("Methods of the broadcast channel have the documented types, and no signal has a text, word or address")
   @LoopActor
   func members() throws {
     let interface = try Self.interface()
@@ -45,7 +45,7 @@ struct FeedFaceTests {
       ])
   }
 
-  @Test("Every error has a D-Bus name")
+  @Test("Every error of the broadcast channel has a D-Bus error name")
   @LoopActor
   func errors() {
     let errors: [(BroadcastError, String)] = [

@@ -8,7 +8,7 @@ import Testing
 struct FeedNumberTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a restart numbers are higher than before, and no message is listed")
+  @Test("After a restart broadcast message numbers are higher than before, and no old message is listed")
   @LoopActor
   func restarted() throws {
     let folder = try ScratchFolder()

@@ -12,7 +12,7 @@ import Testing
 struct FeedTalkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two nodes receive each other's messages once, in order and from one peer")
+  @Test("Two nodes receive each other's broadcast messages once and in order, each from one peer")
   @LoopActor
   func talk() throws {
     let plaza = Plaza()
@@ -30,7 +30,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "A message is sent non-connectable at least 20 times within 4 s, and the next one begins 2 s later"
+    "A message is sent at least 20 times within 4 s as non-connectable, and the next begins 2 s later"
   )
   @LoopActor
   func onAir() throws {
@@ -60,7 +60,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "The address stays for 60 s after a message, and the next message has a new one"
+    "A sender's address stays for 60 s after its last broadcast message, and is then replaced"
   )
   @LoopActor
   func conversation() throws {
@@ -84,7 +84,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "With 10% loss and changed addresses each of 30 messages is received once")
+    "With 10% packet loss and changing addresses each of 30 broadcast messages is received once")
   @LoopActor
   func thirty() {
     let plaza = Plaza()
@@ -119,7 +119,7 @@ struct FeedTalkTests {
     #expect(one.count("RepeatedBeacons") > 100 && deaf.count("TooManyBeacons") > 100)
   }
 
-  @Test("A beacon that messages interrupt continues with its numbers for 60 s in all")
+  @Test("A beacon that is interrupted by messages continues with its numbers, for 60 s in total")
   @LoopActor
   func givingWay() throws {
     let plaza = Plaza()
@@ -136,7 +136,7 @@ struct FeedTalkTests {
     #expect(ear.names.first?.packets.count ?? 0 >= 20)
   }
 
-  @Test("An advertisement of higher priority waits until a message was sent for 4 s")
+  @Test("An advertisement of higher priority waits until a broadcast message was sent for 4 s")
   @LoopActor
   func uninterrupted() throws {
     let plaza = Plaza()
@@ -154,7 +154,7 @@ struct FeedTalkTests {
     withExtendedLifetime(registration) {}
   }
 
-  @Test("After the adapter returns messages are sent and received again")
+  @Test("After the adapter returns, broadcast messages are sent and received again")
   @LoopActor
   func powerCycle() throws {
     let plaza = Plaza()
@@ -172,7 +172,7 @@ struct FeedTalkTests {
     #expect(other.texts == ["again"] && one.texts == ["me too"])
   }
 
-  @Test("Without reports of single packets the service is degraded and does not receive")
+  @Test("If the driver cannot receive single packets, the broadcast service is degraded and does not receive")
   @LoopActor
   func deaf() throws {
     let plaza = Plaza()
@@ -197,7 +197,7 @@ struct FeedTalkTests {
     #expect(refusals == ["NotReady"])
   }
 
-  @Test("While the kernel gives no packets the service does not receive, but can send")
+  @Test("While the kernel temporarily delivers no packets, the broadcast service sends and does not receive")
   @LoopActor
   func passingDeafness() throws {
     let plaza = Plaza()
@@ -216,7 +216,7 @@ struct FeedTalkTests {
     #expect(stall.service.state == .listening && stall.service.isListening)
   }
 
-  @Test("If a radio changes packets, the service receives and is degraded with the reason")
+  @Test("If the radio can only send changed packets, the broadcast service is degraded with the reason")
   @LoopActor
   func hardOfHearing() {
     let plaza = Plaza()
@@ -230,7 +230,7 @@ struct FeedTalkTests {
     #expect(stall.service.state == .listening && stall.service.reason.isEmpty)
   }
 
-  @Test("The number of peers is signalled when it changes, not at each packet")
+  @Test("The number of broadcast peers is signalled when it changes, not at each packet")
   @LoopActor
   func changes() {
     let plaza = Plaza()
@@ -247,7 +247,7 @@ struct FeedTalkTests {
     #expect(peers == [1, 2, 0])
   }
 
-  @Test("A random and a public address with equal digits are two peers")
+  @Test("A random and a public address with the same digits are two different peers")
   @LoopActor
   func addressKinds() {
     let plaza = Plaza()
@@ -261,7 +261,7 @@ struct FeedTalkTests {
     #expect(stall.texts == ["hello", "hello"] && stall.service.peersNearby == 2)
   }
 
-  @Test("When the service stops, queued messages are reported as cancelled, and advertising ends")
+  @Test("When the broadcast service stops, queued messages are reported as cancelled, and advertising ends")
   @LoopActor
   func end() throws {
     let plaza = Plaza()
@@ -277,7 +277,7 @@ struct FeedTalkTests {
     #expect(ear.packets.isEmpty && stall.service.state == .stopped)
   }
 
-  @Test("Reloaded settings apply at once")
+  @Test("Reloaded settings of the broadcast service apply at once")
   @LoopActor
   func reload() {
     let plaza = Plaza()
@@ -293,7 +293,7 @@ struct FeedTalkTests {
     #expect(stall.texts.count == 3 && stall.count("AddressChanges") == 1)
   }
 
-  @Test("An idle service has no pending timers")
+  @Test("An idle broadcast service has no pending timers")
   @LoopActor
   func idle() {
     let plaza = Plaza()
@@ -302,7 +302,7 @@ struct FeedTalkTests {
     #expect(plaza.time.pending == 0)
   }
 
-  @Test("16,384 peer numbers have different pairs of words")
+  @Test("Each of the 16,384 peer numbers is shown as a different pair of words")
   @LoopActor
   func words() {
     let words = Set((0..<Limits.aliases).map(PeerWord.word))

@@ -35,7 +35,7 @@ struct NotifyKeepingTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A restart refills neither budget, and the next day refills both")
+  @Test("A restart does not refill the sending and notification budgets, and the next day refills both")
   @LoopActor
   func restart() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -53,7 +53,7 @@ struct NotifyKeepingTests {
     #expect(notify(plaza, stall) == "")
   }
 
-  @Test("A clock set back refills neither budget, before or after a restart")
+  @Test("A clock that is set back refills neither budget, before or after a restart")
   @LoopActor
   func clockBack() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -69,7 +69,7 @@ struct NotifyKeepingTests {
     }
   }
 
-  @Test("Before 2026 no notification is sent, and only one is reported")
+  @Test("With a clock before 2026 no beacon is sent, and only one is reported")
   @LoopActor
   func unsetClock() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -82,7 +82,7 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 1)
   }
 
-  @Test("If no program has set a limit, that of the settings applies in each run")
+  @Test("If no program has set a notification limit, the limit in the settings applies after each start")
   @LoopActor
   func limitOfSettings() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -92,7 +92,7 @@ struct NotifyKeepingTests {
     #expect(stall.service.notifyLimit == 7 && stall.service.notificationsLeft == 6)
   }
 
-  @Test("A limit set by a program is stored and overrides the settings, also after a reload")
+  @Test("A notification limit set by a program is stored, and overrides the settings even after a reload")
   @LoopActor
   func limit() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -114,7 +114,7 @@ struct NotifyKeepingTests {
   }
 
   @Test(
-    "A damaged file counts as a spent day and is reported until it is rewritten",
+    "If the file of budgets is damaged, the day's budget counts as spent until the file is rewritten",
     arguments: [false, true])
   @LoopActor
   func damaged(keepsPrevious: Bool) throws {
@@ -153,7 +153,7 @@ struct NotifyKeepingTests {
     #expect(!ear.packets.isEmpty)
   }
 
-  @Test("A beacon that the disk delays for over 30 s fails, and its budget is returned")
+  @Test("A beacon whose storing takes over 30 s fails, and its budget is returned")
   @LoopActor
   func slowDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -175,7 +175,7 @@ struct NotifyKeepingTests {
     #expect(answer == "" && !ear.packets.isEmpty)
   }
 
-  @Test("Two requests for a beacon during a slow disk are answered separately")
+  @Test("Two requests for a beacon while the disk is slow are answered separately")
   @LoopActor
   func slowDiskTwice() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -195,7 +195,7 @@ struct NotifyKeepingTests {
     #expect(answers == [1: Self.error("Timeout"), 2: ""] && !ear.packets.isEmpty)
   }
 
-  @Test("A changed limit is signalled, even if no notifications are left")
+  @Test("A changed notification limit is signalled, even if no notifications are left")
   @LoopActor
   func limitIsTold() throws {
     let plaza = Plaza()
@@ -208,7 +208,7 @@ struct NotifyKeepingTests {
     #expect(limits == [1, 0] && stall.service.notificationsLeft == 0)
   }
 
-  @Test("If the disk refuses, no beacon is sent, and the status gives the reason")
+  @Test("If the disk refuses to store a beacon, the beacon is not sent, and the status gives the reason")
   @LoopActor
   func refusingDisk() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -221,7 +221,7 @@ struct NotifyKeepingTests {
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
   }
 
-  @Test("Pending writes are completed when the service stops")
+  @Test("Pending writes of budgets are completed when the service stops")
   @LoopActor
   func rest() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -242,7 +242,7 @@ struct NotifyKeepingTests {
     #expect(stall.service.notificationsLeft == 0)
   }
 
-  @Test("When the service stops, a hanging disk is awaited up to the limit")
+  @Test("When the service stops while the disk does not answer, it waits only until its time limit")
   @LoopActor
   func hangingDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())

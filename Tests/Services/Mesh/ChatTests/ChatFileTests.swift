@@ -3,7 +3,7 @@ import Testing
 
 @testable import Chat
 
-@Suite("Files in a chat")
+@Suite("Files in `earshot chat`")
 struct ChatFileTests {
   private func file(_ number: UInt32, _ state: String, progress: Int = 0, peer: String = "") -> MeshFileView {
     var file = MeshFileView(number: number)
@@ -14,7 +14,7 @@ struct ChatFileTests {
 
   private func model() -> ChatModel { ChatModel(moment: { _ in ChatMoment(day: "", time: "") }) }
 
-  @Test("A received file is shown once in its conversation; files from before the start are not shown")
+  @Test("The chat shows a received file once in its conversation, and no file received before its start")
   func arrival() {
     var model = model()
     _ = model.handle(.files([file(1, "received")]))
@@ -32,7 +32,7 @@ struct ChatFileTests {
     #expect(notice.contains("\"pic\u{FFFD}.png\" (1.2 KiB)") && notice.contains("--save 2"))
   }
 
-  @Test("A sent file is shown at its start, each quarter and its end: 6 entries for 101 reports")
+  @Test("The chat shows a sent file at its start, at each quarter and at its end: 6 entries for 101 reports")
   func progress() {
     var model = model()
     _ = model.handle(.files([]))

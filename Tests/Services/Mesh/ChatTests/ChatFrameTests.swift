@@ -5,9 +5,9 @@ import Testing
 @testable import Chat
 @testable import Terminal
 
-@Suite("The screen of the chat")
+@Suite("The screen of `earshot chat`")
 struct ChatFrameTests {
-  @Test("A screen of 80 by 24 shows title, list, messages, status and input in their positions")
+  @Test("The chat screen of 80 by 24 shows title, peer list, messages, status and input in their positions")
   func screen() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "Is somebody at the fountain?")
@@ -36,7 +36,7 @@ struct ChatFrameTests {
   }
 
   @Test(
-    "At every terminal size all rows fit its width and show no control characters of peers",
+    "At every terminal size all rows of the chat fit the width, and show no control characters of peers",
     arguments: [40, 59, 60, 80, 81, 200])
   func everySize(columns: Int) {
     let texts = [
@@ -67,7 +67,7 @@ struct ChatFrameTests {
     }
   }
 
-  @Test("A terminal below 40 by 8 shows the needed size, and no message is marked as read")
+  @Test("In a terminal below 40 by 8 the chat shows the required size, and marks no message as read")
   func tooSmall() {
     var sitting = Sitting(columns: 39, rows: 24)
     sitting.hear(Sitting.bob, "x")
@@ -84,7 +84,7 @@ struct ChatFrameTests {
     #expect(sitting.rows == [])
   }
 
-  @Test("The delivery state of an own message is visible without colours")
+  @Test("The chat shows the delivery state of an own message without the help of colours")
   func ticks() {
     let states: [(MeshMessageView.State, String)] = [
       (.waiting, " ·"), (.sent, " ✓"), (.delivered, " ✓✓"), (.read, " ✓✓ read"), (.failed, " ✗ failed"), (.unknown, ""),
@@ -105,7 +105,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.suffix(2) == ["14:02 <anna>: " + String(repeating: "x", count: 46), "      ✓✓ read"])
   }
 
-  @Test("A message that went or came outside of the mesh is marked")
+  @Test("The chat marks a message that was sent or received over the uplink")
   func uplink() {
     var sitting = Sitting()
     sitting.enter("/msg bob")
@@ -116,7 +116,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <bob>: Yes. uplink")
   }
 
-  @Test("A peer's text with line breaks cannot look like a message of another peer")
+  @Test("In the chat a peer's text with line breaks cannot look like a message of another peer")
   func forged() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "hi\n14:03 carol: I owe bob money\r\n\n")
@@ -127,7 +127,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <carol#22cc#33dd>: y")
   }
 
-  @Test("Peers with one nickname show four digits in list, title and messages, also after a long name")
+  @Test("The chat shows peers with equal nicknames with four digits in list, title and messages")
   func namesakes() {
     let long = String(repeating: "bartholomew", count: 4)
     var sitting = Sitting(peers: [
@@ -143,7 +143,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <BOB#22cc>: hi")
   }
 
-  @Test("The list shows signal, hops, marks and unread counts, and no absent unknown peer")
+  @Test("The peer list shows signal, hops, marks and unread counts, and no absent unknown peer")
   func list() {
     func peer(_ digit: Int, _ rssi: Int?, hops: Int = 1) -> MeshPeerView {
       Sitting.peer("000000000000000\(digit)", "p\(digit)", hops: hops, rssi: rssi)
@@ -168,7 +168,7 @@ struct ChatFrameTests {
       ], "\(list)")
   }
 
-  @Test("A list longer than the terminal shows the open conversation and counts the hidden ones")
+  @Test("A peer list longer than the terminal shows the open conversation and counts the hidden peers")
   func longList() {
     let peers = (0..<40).map { Sitting.peer("00000000000000\(10 + $0)", "p\(10 + $0)") }
     var sitting = Sitting(peers: peers)
@@ -186,7 +186,7 @@ struct ChatFrameTests {
     #expect(sitting.status.contains("Nothing is unread."))
   }
 
-  @Test("In a terminal of 50 columns without a list, the status line names unread conversations")
+  @Test("In a terminal of 50 columns, which has no peer list, the status line names unread conversations")
   func narrow() {
     var sitting = Sitting(columns: 50, rows: 10)
     sitting.hear(Sitting.carol, "psst", to: Sitting.carol)
@@ -196,7 +196,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <carol>: psst")
   }
 
-  @Test("The message area shows a line for each day and one before unread messages")
+  @Test("The message area has a line before each day and one before the unread messages")
   func rules() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "a", to: Sitting.bob, state: .seen)

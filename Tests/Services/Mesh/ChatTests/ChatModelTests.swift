@@ -4,9 +4,9 @@ import Testing
 
 @testable import Chat
 
-@Suite("Commands and keys of the chat")
+@Suite("Commands and keys of `earshot chat`")
 struct ChatModelTests {
-  @Test("Input is sent as a public message, or as a private one in an open conversation")
+  @Test("Chat input is sent as a public message, or as a private one in an open private conversation")
   func saying() {
     var sitting = Sitting()
     sitting.enter("Hello")
@@ -28,7 +28,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("A mistyped command sends nothing, and the status line gives the reason")
+  @Test("A mistyped chat command sends nothing, and the status line gives the reason")
   func mistyped() {
     let lines = [
       ("/mgs bob secret", "There is no command /mgs"), ("/msg", "/msg NAME TEXT"),
@@ -53,7 +53,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.tell(peer: Sitting.carol, "secret")])
   }
 
-  @Test("A name with blanks is matched, and an ambiguous one sends nothing")
+  @Test("A chat command finds a peer name with blanks, and sends nothing if a name is ambiguous")
   func blanks() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "Mary"), Sitting.peer(Sitting.carol, "Mary Ann")])
     sitting.enter("/msg mary hi")
@@ -69,7 +69,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.block(peer: Sitting.carol, true)])
   }
 
-  @Test("A peer whose nickname imitates another peer's name and digits gets neither text nor mark")
+  @Test("A peer whose nickname imitates another peer's name and digits gets neither its messages nor its marks")
   func impostor() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "bob"), Sitting.peer(Sitting.carol, "bob#11bb")])
     sitting.enter("/msg bob#11bb secret")
@@ -81,7 +81,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("The result of a command is shown after the service has confirmed it, and not before")
+  @Test("The chat shows the result of a command only after the service has confirmed it")
   func done() {
     var sitting = Sitting()
     for (action, words) in [
@@ -101,7 +101,7 @@ struct ChatModelTests {
     #expect(sitting.messages == before)
   }
 
-  @Test("/who lists present peers, /clear empties the screen, /send sends a file, /all a public message")
+  @Test("/who lists present peers, /clear empties the screen, /send sends a file, /all sends a public message")
   func further() {
     var far = Sitting.peer("33333333333333dd", "dave", hops: 0)
     far.isFavourite = true
@@ -133,7 +133,7 @@ struct ChatModelTests {
   }
 
   @Test(
-    "A renamed favourite or verified peer is announced, and its verified name stays visible"
+    "The chat reports that a favourite or verified peer was renamed, and shows its verified name"
   )
   func renamed() {
     var mallory = Sitting.peer(Sitting.bob, "alice")
@@ -155,7 +155,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [])
   }
 
-  @Test("/favourite, /block, /nick and the key to quit produce their actions")
+  @Test("/favourite, /block, /nick and the quit key of the chat produce their actions")
   func commands() {
     var sitting = Sitting()
     sitting.enter("/favourite bob")
@@ -179,7 +179,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [])
   }
 
-  @Test("/verify shows the fingerprint, and only its confirmation verifies the peer")
+  @Test("/verify shows the fingerprint, and only the confirmation verifies the peer")
   func verify() {
     var sitting = Sitting()
     sitting.enter("/verify bob")
@@ -197,7 +197,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("/verify with a code asks the service, and the result of the proof is shown")
+  @Test("/verify with a verification code asks the service, and the result of the proof is shown")
   func proof() {
     var sitting = Sitting()
     sitting.enter("/verify bitchat://verify?v=1&noise=ab  cd")
@@ -212,7 +212,7 @@ struct ChatModelTests {
     }
   }
 
-  @Test("Tab completes commands and names, present peers first, and cycles on")
+  @Test("Tab completes commands and names, present peers first, and then cycles through the matches")
   func completion() {
     var sitting = Sitting(peers: [
       Sitting.peer(Sitting.bob, "Bob"), Sitting.peer(Sitting.carol, "bo", hops: 0),
@@ -247,7 +247,7 @@ struct ChatModelTests {
     #expect(sitting.model.input.text == "/msg \"Bo Derek\" ")
   }
 
-  @Test("Messages are marked as read once the screen has shown the end of their conversation")
+  @Test("The chat marks messages as read when the screen has shown the end of their conversation")
   func reading() {
     var sitting = Sitting(rows: 10)
     sitting.hear(Sitting.carol, "1", to: Sitting.carol)
@@ -270,7 +270,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [])
   }
 
-  @Test("Scrolling back keeps the read position, and no key leads beyond the ends")
+  @Test("Scrolling back keeps the position when messages arrive, and no key scrolls beyond the ends")
   func scrollback() {
     var sitting = Sitting()
     for number in 1...100 { sitting.hear(Sitting.bob, "line \(number)", state: .seen) }
@@ -291,7 +291,7 @@ struct ChatModelTests {
     #expect(!sitting.status.contains("below"))
   }
 
-  @Test("The read position stays while older messages are dropped, and moves to the oldest when its own is dropped")
+  @Test("The scroll position stays while older messages are dropped, and moves to the oldest message left")
   func trimmed() {
     var sitting = Sitting()
     for number in 1...2200 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
@@ -308,7 +308,7 @@ struct ChatModelTests {
     #expect(scroll >= 0)
   }
 
-  @Test("A conversation stores 2,000 to 2,200 of 5,000 messages")
+  @Test("Of 5,000 messages a chat conversation holds the last 2,000 to 2,200")
   func bounded() {
     var sitting = Sitting()
     for number in 1...5000 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
@@ -317,7 +317,7 @@ struct ChatModelTests {
     #expect(sitting.messages.last == "14:02 <bob>: 5000")
   }
 
-  @Test("A message that is listed twice is shown once")
+  @Test("A message that the service lists twice is shown once")
   func twice() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "once")
@@ -327,7 +327,7 @@ struct ChatModelTests {
     #expect(sitting.messages.count == 2)
   }
 
-  @Test("Without the service no text is sent or lost, and messages are listed again when it returns")
+  @Test("Without the service the chat sends and loses no text, and lists messages again when it returns")
   func service() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "before")
@@ -343,7 +343,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.say("hello")])
   }
 
-  @Test("A text that could not be sent returns to the input, with the reason")
+  @Test("A chat text that could not be sent returns to the input line, with the reason")
   func failing() {
     var sitting = Sitting()
     sitting.enter("//hello")
@@ -356,7 +356,7 @@ struct ChatModelTests {
     #expect(sitting.model.input.text == "//hello")
   }
 
-  @Test("The help text fits its screen")
+  @Test("The chat's help text fits its screen")
   func help() {
     var sitting = Sitting()
     sitting.enter("/help")
@@ -364,7 +364,7 @@ struct ChatModelTests {
     #expect(sitting.messages.last?.contains("unread") == true)
   }
 
-  @Test("The up key recalls sent texts")
+  @Test("The up key in the chat recalls sent texts")
   func recall() {
     var sitting = Sitting()
     sitting.enter("one")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Chat
 
-@Suite("The chat after a wipe of its node")
+@Suite("The chat after a wipe of its mesh node")
 struct ChatWipeTests {
   private func node(_ id: String) -> MeshView {
     var node = MeshView()
@@ -11,7 +11,7 @@ struct ChatWipeTests {
     return node
   }
 
-  @Test("A wipe clears every conversation and the input history")
+  @Test("A wipe of the node clears every conversation and the input history")
   func erased() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "the secret place", to: Sitting.bob)
@@ -28,7 +28,7 @@ struct ChatWipeTests {
     #expect(sitting.model.latest == 0 && sitting.rows.contains { $0.contains("wiped") })
   }
 
-  @Test("A message after a wipe is shown even if its number was used before")
+  @Test("A message after a wipe is shown even if a message before the wipe had the same number")
   func after() {
     var sitting = Sitting()
     for _ in 0..<5 { sitting.hear(Sitting.carol, "old") }

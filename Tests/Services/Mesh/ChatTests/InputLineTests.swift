@@ -2,9 +2,9 @@ import Testing
 
 @testable import Chat
 
-@Suite("The input line")
+@Suite("The input line of `earshot chat`")
 struct InputLineTests {
-  @Test("Editing keys act on whole characters")
+  @Test("Editing keys act on whole characters, even if they consist of several code points")
   func editing() {
     var line = InputLine()
     line.insert("ne")
@@ -32,7 +32,7 @@ struct InputLineTests {
     #expect(line.isEmpty && line.cursor == 0)
   }
 
-  @Test("Control characters are removed, line breaks stay, and a text longer than the limit is refused")
+  @Test("Pasted control characters are removed, line breaks stay, and a text above the limit is refused")
   func bounds() {
     var line = InputLine()
     line.insert("a\u{1B}[2J\tb\nc")
@@ -42,7 +42,7 @@ struct InputLineTests {
     #expect(!isTaken && line.text == "a[2J b\nc")
   }
 
-  @Test("The visible window contains the cursor and fits its columns", arguments: 2...30)
+  @Test("The visible part of the input line contains the cursor and fits its columns", arguments: 2...30)
   func window(columns: Int) {
     var line = InputLine("ab漢字é👍🏽🇩🇪 longer than the window")
     line.moveToBegin()

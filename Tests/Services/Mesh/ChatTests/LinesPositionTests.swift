@@ -3,7 +3,7 @@ import Testing
 
 @testable import Chat
 
-@Suite("The messages that the chat prints as lines")
+@Suite("Messages that the chat prints without a terminal")
 struct LinesPositionTests {
   private func message(
     _ number: UInt32, _ state: MeshMessageView.State = .unread, from sender: String = Sitting.bob
@@ -20,7 +20,7 @@ struct LinesPositionTests {
 
   private func numbers(_ messages: [MeshMessageView]) -> [UInt32] { messages.map(\.number) }
 
-  @Test("At the start only unread messages of other peers are printed")
+  @Test("At its start the line mode of the chat prints only unread messages of peers")
   func first() {
     var position = LinesPosition()
     position.begin(node())
@@ -29,7 +29,7 @@ struct LinesPositionTests {
     #expect(numbers(taken) == [2, 4])
   }
 
-  @Test("Later messages are printed once, also if another reader has marked them as seen")
+  @Test("In line mode each later message is printed once, even if another reader has marked it as seen")
   func secondReader() {
     var position = LinesPosition()
     position.begin(node())
@@ -43,7 +43,7 @@ struct LinesPositionTests {
     #expect(written == Array(2...21))
   }
 
-  @Test("After a wipe and a restart of the numbers, new messages are printed")
+  @Test("In line mode new messages are printed after a wipe, when message numbers start again")
   func wiped() {
     var position = LinesPosition()
     position.begin(node())

@@ -20,7 +20,7 @@ struct CommandTests {
     try #require(try JSONSerialization.jsonObject(with: Data(call.output.utf8)) as? NSDictionary)
   }
 
-  @Test("`say` and `tell` send the words given, joined by blanks, or standard input")
+  @Test("`mesh say` and `mesh tell` send their arguments joined by blanks, or standard input")
   @LoopActor
   func saying() async throws {
     let stand = try await MeshStand()
@@ -46,7 +46,7 @@ struct CommandTests {
     #expect(stand.calls.count == 6)
   }
 
-  @Test("An ambiguous or unknown name is refused, and control characters in it are replaced")
+  @Test("`mesh` commands refuse an ambiguous or unknown peer name, and replace control characters in it")
   @LoopActor
   func ambiguous() async throws {
     let stand = try await MeshStand()
@@ -65,7 +65,7 @@ struct CommandTests {
     #expect(stand.calls == [])
   }
 
-  @Test("`favourite`, `block` and `forget` call the object of the peer, also with --off")
+  @Test("`mesh favourite`, `block` and `forget` call the peer's D-Bus object, also with --off")
   @LoopActor
   func marks() async throws {
     let stand = try await MeshStand()
@@ -83,7 +83,7 @@ struct CommandTests {
       ])
   }
 
-  @Test("`show`, `nick` and `announce` show, rename and announce the node")
+  @Test("`mesh show`, `nick` and `announce` show the node, rename it, and send an announce")
   @LoopActor
   func node() async throws {
     let stand = try await MeshStand()
@@ -109,7 +109,7 @@ struct CommandTests {
     #expect(stand.calls == ["SetNickname you\u{1B}", "Announce"])
   }
 
-  @Test("`peers` prints a table with present peers first, and a JSON array")
+  @Test("`mesh peers` prints a table with present peers first, and with --json an array")
   @LoopActor
   func peers() async throws {
     let stand = try await MeshStand()
@@ -129,7 +129,7 @@ struct CommandTests {
     #expect(rows.map { $0["hops"] as? Int } == [1, 2, nil] && rows[1]["verified"] as? Bool == true)
   }
 
-  @Test("`peers` shows the whole trouble of each peer below the table, wrapped to the width of the terminal")
+  @Test("`mesh peers` prints the full text of each peer's problem below the table, wrapped to the terminal")
   func troubles() {
     var (alice, bob) = (MapTests.peer(1, "alice", hops: 1), MapTests.peer(2, "bob", hops: 1))
     alice.trouble = "It did not announce itself within 15 s, so its link was closed."
@@ -147,7 +147,7 @@ struct CommandTests {
     #expect(PeerList.text(peers, names, width: nil, colour: false).hasSuffix("\nbob: \(bob.trouble)\n"))
   }
 
-  @Test("`map` shows the links of the node and the announced links of peers")
+  @Test("`mesh map` shows the links of the node and the links that peers announce")
   @LoopActor
   func map() async throws {
     let stand = try await MeshStand()
@@ -170,7 +170,7 @@ struct CommandTests {
     #expect((json["links"] as? [[String]])?.count == 2 && (json["peers"] as? [Any])?.count == 3)
   }
 
-  @Test("`wipe` erases only if the own peer ID is typed or given")
+  @Test("`mesh wipe` erases only if the own peer ID is typed or passed as an option")
   @LoopActor
   func wipe() async throws {
     let stand = try await MeshStand()
@@ -187,7 +187,7 @@ struct CommandTests {
     #expect(stand.calls == [String](repeating: "Wipe \(MeshStand.own)", count: 3))
   }
 
-  @Test("A node without a known ID is wiped with the word `unknown`")
+  @Test("A node whose own peer ID is unknown is wiped with the word `unknown`")
   @LoopActor
   func wipeUnknown() async throws {
     let stand = try await MeshStand()
@@ -199,7 +199,7 @@ struct CommandTests {
     #expect(stand.calls == ["Wipe unknown"])
   }
 
-  @Test("A refusal of the service is printed, with its exit status")
+  @Test("A refusal of the service is printed by `mesh` commands, and has its exit status")
   @LoopActor
   func refused() async throws {
     let stand = try await MeshStand()

@@ -16,7 +16,7 @@ struct DecodeTests {
     return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
-  @Test("Every packet of the vectors becomes one JSON object with its sender and without an error")
+  @Test("`mesh decode` prints each packet of the vectors as a JSON object with its sender and no error")
   @LoopActor
   func valid() async throws {
     let packets = try PacketVectors.valid
@@ -33,7 +33,7 @@ struct DecodeTests {
     }
   }
 
-  @Test("Every malformed packet of the vectors gives its error, and the exit status is a failure")
+  @Test("`mesh decode` prints the error of each malformed packet of the vectors, and exits with a failure")
   @LoopActor
   func malformed() async throws {
     let rows = try PacketVectors.malformed
@@ -54,7 +54,7 @@ struct DecodeTests {
     }
   }
 
-  @Test("Text of a packet is printed unchanged in a field, with control characters escaped")
+  @Test("`mesh decode` prints a packet's text in a field of its own, with control characters escaped")
   func contents() throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
     let object = try Self.decoded(hello)
@@ -67,7 +67,7 @@ struct DecodeTests {
     #expect(!json.unicodeScalars.contains { $0.value < 32 })
   }
 
-  @Test("The largest timestamp is printed unchanged")
+  @Test("`mesh decode` prints the largest possible timestamp unchanged")
   func numbers() throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
     let late = hello.replacingOccurrences(of: "00000198b7e8211b", with: "ffffffffffffffff")
@@ -75,7 +75,7 @@ struct DecodeTests {
     #expect(json.contains(#""timestamp":18446744073709551615,"#), "\(json)")
   }
 
-  @Test("Blanks inside lines and empty lines are ignored, and line numbers stay correct")
+  @Test("`mesh decode` ignores blanks and empty lines, and reports correct line numbers")
   @LoopActor
   func blanks() async throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
@@ -87,7 +87,7 @@ struct DecodeTests {
     #expect(try await ToolCall.decode("") == .init(.ok, ""))
   }
 
-  @Test("Standard input is read, and a missing file is reported")
+  @Test("`mesh decode` reads standard input, and reports a missing file")
   @LoopActor
   func sources() async throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
@@ -99,7 +99,7 @@ struct DecodeTests {
     #expect(run.code == .failed && run.failure?.hasPrefix("/nowhere/at/all cannot be read") == true)
   }
 
-  @Test("Lines are cut correctly for every block size, and a line that is too long is reported")
+  @Test("`mesh decode` reads lines correctly at every block size, and reports a line that is too long")
   func lines() {
     let bytes = Array("ab\n\nlonger\nc".utf8)
     for size in 1...bytes.count {

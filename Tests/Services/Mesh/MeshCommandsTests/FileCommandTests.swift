@@ -9,11 +9,11 @@ import Testing
 @testable import MeshCommands
 @testable import Tool
 
-@Suite("Commands for files", .serialized)
+@Suite("`earshot mesh` commands for files", .serialized)
 struct FileCommandTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("`send` waits until the file is sent or has failed")
+  @Test("`mesh send` waits until the file is sent or has failed")
   @LoopActor
   func sending() async throws {
     let stand = try await MeshStand()
@@ -30,7 +30,7 @@ struct FileCommandTests {
     #expect(failed.code == .failed && failed.failure == "Why.")
   }
 
-  @Test("A file too long for Android needs --large, and one too long for every peer is refused")
+  @Test("`mesh send` needs --large for a file too long for Android, and refuses one too long for all peers")
   @LoopActor
   func large() async throws {
     let stand = try await MeshStand()
@@ -72,7 +72,7 @@ struct FileCommandTests {
     #expect(await stand.run("send", folder.path("none")).code == .failed)
   }
 
-  @Test("`files` lists files with safe names, saves without overwriting, cancels and deletes")
+  @Test("`mesh files` lists with safe names, saves without overwriting, cancels and deletes")
   @LoopActor
   func files() async throws {
     let stand = try await MeshStand()
@@ -96,7 +96,7 @@ struct FileCommandTests {
     #expect(await stand.run("files", "--output", "x").code == .usage)
   }
 
-  @Test("In a folder that is not writable, only `files --save` fails")
+  @Test("In a folder that is not writable `mesh files --save` fails, and `mesh files` alone does not")
   @LoopActor
   func folderThatTakesNothing() async throws {
     let stand = try await MeshStand()
@@ -117,7 +117,7 @@ struct FileCommandTests {
     #expect(stand.calls == ["Cancel", "Delete"])
   }
 
-  @Test("`ping` prints the time and the number of hops")
+  @Test("`mesh ping` prints the round-trip time and the number of hops")
   @LoopActor
   func ping() async throws {
     let stand = try await MeshStand()

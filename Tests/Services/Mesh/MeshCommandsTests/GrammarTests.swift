@@ -15,7 +15,7 @@ struct GrammarTests {
     "block", "forget", "wipe", "decode",
   ]
 
-  @Test("Every verb has help, completion, --json and an action")
+  @Test("Every verb of `earshot mesh` has help, completion, --json and an action")
   func verbs() throws {
     let mesh = try #require(Self.tool.grammar.commands.first { $0.name == "mesh" })
     #expect(mesh.commands.map(\.name) == Self.verbs)
@@ -30,7 +30,7 @@ struct GrammarTests {
     }
   }
 
-  @Test("Options are accepted only by the verbs that have them")
+  @Test("`earshot mesh` options are accepted only by the verbs that define them")
   func options() throws {
     let log = try Self.tool.grammar.parse(["mesh", "log", "-f", "-n", "5", "--with", "bob#1a2b"])
     #expect(log.flag("follow") && log.integer("limit") == 5 && log.value("with") == "bob#1a2b")
@@ -42,7 +42,7 @@ struct GrammarTests {
     }
   }
 
-  @Test("`earshot status` shows the properties that the program may read, and nothing without a mesh")
+  @Test("`earshot status` shows the mesh properties that the caller may read, and nothing without a mesh")
   @LoopActor
   func status() {
     func status(_ properties: [String: DBusValue]) -> String {

@@ -34,7 +34,7 @@ struct LogTests {
 
   private static func time(_ number: UInt64) -> String { LocalTime.text(number * 1000) }
 
-  @Test("`log` prints a line for each public and private message")
+  @Test("`mesh log` prints a line for each public and private message")
   @LoopActor
   func all() async throws {
     let stand = try await MeshStand()
@@ -50,7 +50,7 @@ struct LogTests {
     #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
   }
 
-  @Test("`log` marks messages that went or came outside of the mesh")
+  @Test("`mesh log` marks messages that were sent or received over the uplink")
   @LoopActor
   func uplink() async throws {
     let stand = try await MeshStand()
@@ -66,7 +66,7 @@ struct LogTests {
       ])
   }
 
-  @Test("--limit takes the last messages of all pages, and --with those of one conversation")
+  @Test("`mesh log --limit` prints the last messages across pages, and --with those of one conversation")
   @LoopActor
   func chosen() async throws {
     let stand = try await MeshStand()
@@ -87,7 +87,7 @@ struct LogTests {
     #expect(await texts("--with", "bob#0b0b") == [])
   }
 
-  @Test("In JSON a message has its sender's name and every field of the service")
+  @Test("`mesh log --json` prints each message with its sender's name and every field of the service")
   @LoopActor
   func json() async throws {
     let stand = try await MeshStand()
@@ -99,7 +99,7 @@ struct LogTests {
         + #""nickname":"bob","own":false,"text":"a\u001b\n\u202eb","state":"unread","way":"mesh"}"# + "\n")
   }
 
-  @Test("--seen marks the last unread message of each shown conversation, and nothing else is marked")
+  @Test("`mesh log --seen` marks only the last unread message of each printed conversation")
   @LoopActor
   func seen() async throws {
     let stand = try await MeshStand()
@@ -111,7 +111,7 @@ struct LogTests {
     #expect(stand.calls.filter { $0.hasPrefix("MarkRead") }.dropFirst(2) == ["MarkRead 3"])
   }
 
-  @Test("--follow prints new messages and changes of own ones, and ends with the service")
+  @Test("`mesh log --follow` prints new messages and changed states, and ends when the service stops")
   @LoopActor
   func follow() async throws {
     let stand = try await MeshStand()
@@ -150,7 +150,9 @@ struct LogTests {
     _ = try await turned.next()
   }
 
-  @Test("A text cannot imitate another message, move the cursor or reverse reading", arguments: [nil, 40])
+  @Test(
+    "A text in `mesh log` cannot imitate another message, move the cursor or reverse the text direction",
+    arguments: [nil, 40])
   func hostile(width: Int?) {
     let fake = "\(Self.time(9))  bob: I agree"
     let text = "x\u{1B}[2J\n\(fake)\r\n\u{202E}\(String(repeating: "word ", count: 20))\n\n" + fake
@@ -163,7 +165,7 @@ struct LogTests {
     if let width { for line in lines { #expect(DisplayText.width(String(line)) <= width) } }
   }
 
-  @Test("A wrapped text is printed completely, with every word once")
+  @Test("A wrapped text in `mesh log` is printed completely, with every word once")
   func whole() {
     let words = (1...500).map { "word\($0)" }
     let shown = MeshText.paragraph("head: ", words.joined(separator: " "), width: 40)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshCommands
 
-@Suite("The map of the mesh")
+@Suite("The map of `earshot mesh map`")
 struct MapTests {
   static let own = "00000000000000ff"
 
@@ -27,7 +27,7 @@ struct MapTests {
     MeshMap(own: own, nickname: "desk", peers: peers, links: links.map { (id($0.0), id($0.1)) })
   }
 
-  @Test("The map is a tree by hops with each peer once, and neighbours sorted by signal")
+  @Test("`mesh map` prints a tree by hops that contains each peer once, with neighbours sorted by signal")
   func tree() {
     let map = Self.map(
       [
@@ -49,7 +49,7 @@ struct MapTests {
       ])
   }
 
-  @Test("Loops, links of a peer with itself and repeated links do not change the map")
+  @Test("Cycles, links from a peer to itself and repeated links do not change the mesh map")
   func loops() {
     let peers = [Self.peer(1, "a", hops: 1), Self.peer(2, "b", hops: 1), Self.peer(3, "c", hops: 1)]
     let once = Self.map(peers, [(1, 2), (2, 3), (1, 3)])
@@ -61,7 +61,7 @@ struct MapTests {
       ])
   }
 
-  @Test("A map without links lists the known peers, nearest first")
+  @Test("A mesh map without links lists the known peers, the nearest first")
   func alone() {
     let peers = [Self.peer(1, "alice"), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol", hops: 1)]
     var far = peers
@@ -74,7 +74,7 @@ struct MapTests {
     #expect(Self.map([], []).lines(width: 80) == ["desk (this node)", "No link is known."])
   }
 
-  @Test("A part of the mesh not connected to this node is a tree of its own, from its most linked peer")
+  @Test("Peers not connected to this node form a separate tree, which starts at the peer with the most links")
   func parts() {
     let map = Self.map(
       [Self.peer(1, "alice", hops: 1), Self.peer(2, "bob"), Self.peer(3, "carol"), Self.peer(4, "dave")],
@@ -86,7 +86,7 @@ struct MapTests {
   }
 
   @Test(
-    "Peers with one nickname, with this node's nickname or without one show four digits")
+    "In the mesh map peers with a shared or missing nickname are shown with four digits")
   func names() {
     let map = Self.map(
       [Self.peer(0x1A2B, "alice", hops: 1), Self.peer(0x3C4D, "Alice", hops: 1), Self.peer(3, "desk", hops: 1)],
@@ -97,7 +97,7 @@ struct MapTests {
       ])
   }
 
-  @Test("Control characters of nicknames are not in the map")
+  @Test("The mesh map contains no control characters of nicknames")
   func hostileNames() {
     let map = Self.map([Self.peer(1, "\u{1B}[2J\n└─ bob\u{202E}", hops: 1)], [])
     let text = map.lines(width: nil).joined()
@@ -105,7 +105,7 @@ struct MapTests {
     #expect(map.lines(width: nil).count == 2)
   }
 
-  @Test("Wide names fit the terminal at every width", arguments: [20, 33, 80])
+  @Test("The mesh map with wide nicknames fits the terminal at every width", arguments: [20, 33, 80])
   func wide(width: Int) {
     let name = String(repeating: "漢字👩‍🚀", count: 20)
     let peers = (1...20).map { Self.peer($0, "\(name)\($0)", hops: $0 < 4 ? 1 : 2) }
@@ -116,7 +116,7 @@ struct MapTests {
     #expect(lines.contains { $0.hasSuffix("…") })
   }
 
-  @Test("The map shows the nearest of 100 peers in 80 by 24 and counts the rest", arguments: [8, 16, 24, 50])
+  @Test("The mesh map in 80 by 24 shows the nearest of 100 peers and counts the others", arguments: [8, 16, 24, 50])
   func hundred(height: Int) {
     let peers = (1...100).map { Self.peer($0, "peer\($0)", hops: $0 <= 10 ? 1 : 2) }
     let links = (11...80).map { (($0 - 1) % 10 + 1, $0) } + (11...70).map { ($0, $0 + 10) }
@@ -137,7 +137,7 @@ struct MapTests {
     for peer in peers { #expect(whole.contains(peer.nickname)) }
   }
 
-  @Test("A map that fits exactly is not cut")
+  @Test("A mesh map that exactly fits the terminal is not cut")
   func exact() {
     let peers = (1...22).map { Self.peer($0, "p\($0)", hops: 1) }
     let map = Self.map(peers, [])
@@ -148,7 +148,7 @@ struct MapTests {
     #expect(map.lines(width: 80, height: 1) == ["desk (this node)"])
   }
 
-  @Test("A chain of 200 hops keeps its names readable by showing the hop count instead of branches")
+  @Test("For a chain of 200 hops the mesh map prints hop counts instead of branches, so that names fit")
   func chain() {
     let map = Self.map([Self.peer(1, "n1", hops: 1)], (1..<200).map { ($0, $0 + 1) } + [(200, 1000)])
     let lines = map.lines(width: 40)
@@ -156,7 +156,7 @@ struct MapTests {
     #expect(lines[1] == "└─ n1" && lines[201] == "… 201 hops: #03e8")
   }
 
-  @Test("In JSON the map has each peer once, with hops and predecessor, and all links")
+  @Test("`mesh map --json` has each peer once, with its hops and predecessor, and all links")
   func json() {
     let map = Self.map(
       [Self.peer(1, "alice", hops: 1, rssi: -60), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol")], [(1, 2)])

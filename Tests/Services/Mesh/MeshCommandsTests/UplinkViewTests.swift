@@ -20,7 +20,7 @@ struct UplinkViewTests {
     "Counters": .tallies([Tally("Messages", 3), Tally("Floods", 0), Tally("New", 1)]),
   ]
 
-  @Test("State, reason, key, waiting messages and relays are shown, without control characters")
+  @Test("`mesh uplink` shows state, reason, key, waiting messages and relays, without control characters")
   func text() {
     let text = UplinkView(Self.properties).text(width: 80)
     #expect(
@@ -33,15 +33,7 @@ struct UplinkViewTests {
     #expect(text.contains("  wss://a.example  waiting: It") && !text.contains("\u{1B}"))
   }
 
-  @Test("One message that waits is written in the singular, and no counter's meaning is wider than the terminal")
-  func singular() {
-    let counters = UplinkCounters.table.meanings.keys.sorted().map { Tally($0, 1) }
-    let text = UplinkView(["Waiting": .uint32(1), "Counters": .tallies(counters)]).text(width: 80)
-    #expect(text.hasPrefix("waiting  1 message or receipt\ncounters\n"))
-    #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
-  }
-
-  @Test("Missing and malformed properties give an empty state")
+  @Test("`mesh uplink` shows an empty state if its D-Bus properties are missing or malformed")
   func malformed() {
     let view = UplinkView(["State": .uint32(1), "Relays": .array(of: "s", [.string("x")])])
     #expect(view.state == "" && view.relays.isEmpty && view.waiting == 0)

@@ -7,7 +7,7 @@ import Testing
 @testable import MeshCommands
 @testable import Terminal
 
-@Suite("Verification codes on the terminal", .serialized)
+@Suite("`earshot mesh verify`", .serialized)
 struct VerifyTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -15,7 +15,7 @@ struct VerifyTests {
     TerminalInfo(isTerminal: true, columns: columns, rows: rows, environment: { _ in nil })
   }
 
-  @Test("`verify` draws the own code with its text below, or prints the text")
+  @Test("`mesh verify` draws the own verification code with its text below, or prints only the text")
   @LoopActor
   func own() async throws {
     let stand = try await MeshStand()
@@ -26,7 +26,7 @@ struct VerifyTests {
     #expect(await stand.run("verify", "--json") == ToolCall(.ok, "{\n  \"code\": \"bitchat://verify?v=1\"\n}\n"))
   }
 
-  @Test("A real code fits into 80 columns; a narrower terminal gets the text and a remark")
+  @Test("A real verification code fits into 80 columns; a narrower terminal shows its text and a remark")
   func drawing() throws {
     let text = try PacketVectors.code
     let drawing = try VerifyCommand.drawing(text, Self.terminal(80, 24))
@@ -43,7 +43,7 @@ struct VerifyTests {
     #expect(high.contains("Scan the code") && !narrow.contains("Scan the code"))
   }
 
-  @Test("`verify` reads a code from the arguments or standard input despite line breaks, and awaits the proof")
+  @Test("`mesh verify` reads a code from its arguments or standard input despite line breaks")
   @LoopActor
   func read() async throws {
     let stand = try await MeshStand()
@@ -57,7 +57,7 @@ struct VerifyTests {
     #expect(stand.calls == [String](repeating: "VerifyCode \(code)", count: 3))
   }
 
-  @Test("A peer that gives no proof in time is not reported as verified")
+  @Test("`mesh verify` does not report a peer as verified if the peer sends no proof in time")
   @LoopActor
   func noProof() async throws {
     let stand = try await MeshStand()
@@ -72,7 +72,7 @@ struct VerifyTests {
   }
 
   @Test(
-    "The result of a proof is given in words and in the exit status",
+    "`mesh verify` reports the result of a proof in words and by its exit status",
     arguments: [
       ("wrong", ExitCode.failed, "It is somebody else."), ("noAnswer", .timeout, "it did not answer."),
       ("gone", .failed, "it has left."), ("blocked", .failed, "it is blocked."),
@@ -92,7 +92,7 @@ struct VerifyTests {
     #expect(json.output.contains("\"verified\": false"))
   }
 
-  @Test("A peer without a D-Bus object is reported as having left")
+  @Test("`mesh verify` reports a peer without a D-Bus object as having left")
   @LoopActor
   func noObject() async throws {
     let stand = try await MeshStand()
@@ -102,7 +102,7 @@ struct VerifyTests {
     #expect(call.code == .failed && call.failure?.contains("it has left.") == true)
   }
 
-  @Test("An invalid code is refused without a call of the service")
+  @Test("`mesh verify` refuses an invalid code without a call of the service")
   @LoopActor
   func noCode() async throws {
     let stand = try await MeshStand()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MeshNaming
 
-@Suite("Resolving a text to a peer")
+@Suite("Finding the peer that a text names")
 struct ResolvingTests {
   static let alice = "aaaaaaaaaaaa1c60"
   static let bob = "bbbbbbbbbbbb0b0b"
@@ -25,7 +25,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("A peer ID resolves to its peer, known or not, and not to a peer with that nickname")
+  @Test("A peer ID names its peer, known or not, and never a peer whose nickname equals the ID")
   func ids() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, Self.alice), (Self.bob, "0123456789abcdef"))
     #expect(try book.peer(Self.alice) == Self.alice)
@@ -36,7 +36,7 @@ struct ResolvingTests {
     #expect(Self.reason(book, "aaaaaaaaaaaa1c6") == .unknown)
   }
 
-  @Test("A name with digits does not resolve to a peer whose nickname imitates both")
+  @Test("A name with digits does not name a peer whose nickname imitates name and digits")
   func impostor() throws {
     for nickname in ["alice#1c60", "ALICE#1C60", "alice #1c60", "alice\u{200D}#1c60"] {
       let book = Self.book((Self.alice, "alice"), (Self.carl, nickname))
@@ -58,7 +58,7 @@ struct ResolvingTests {
   }
 
   @Test(
-    "A nickname with number signs or digits of other scripts is shown with digits",
+    "A nickname with number signs or digits of other scripts is shown with digits of the peer ID",
     arguments: [
       "alice＃1c60", "alice#\u{301}1c60", "alice#\u{20E3}1c60", "alice♯1c60", "alice#１ｃ６０", "alice#١c٦٠",
       "ａａａａａａａａａａａａ１ｃ６０", "me", "Everybody",
@@ -67,7 +67,7 @@ struct ResolvingTests {
     #expect(Self.book((Self.carl, nickname)).name(of: Self.carl).hasSuffix("#cafe"))
   }
 
-  @Test("A nickname of several peers is refused with all candidates, in any case")
+  @Test("A nickname of several peers is refused with all candidates, and case does not matter")
   func ambiguous() {
     let book = Self.book((Self.alice, "Alice"), (Self.carl, "alice\u{2060}"), (Self.bob, "bob"))
     do throws(MeshNameRefusal) {
@@ -80,7 +80,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("Peers with equal nicknames and last digits are distinguished by whole IDs")
+  @Test("Peers with equal nicknames and equal last digits are distinguished by whole peer IDs")
   func sameDigits() throws {
     let other = "1111111111111c60"
     let book = Self.book((Self.alice, "alice"), (other, "alice"))
@@ -89,7 +89,7 @@ struct ResolvingTests {
     #expect(try book.peer("alice#\(other)") == other)
   }
 
-  @Test("This node's nickname resolves to a peer with that nickname, or is refused")
+  @Test("This node's own nickname names a peer with the same nickname, or is refused")
   func ownName() throws {
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna") == .thisNode)
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna#eeee") == .thisNode)
@@ -98,7 +98,7 @@ struct ResolvingTests {
     #expect(book.name(of: Self.bob) == "Anna#0b0b" && book.name(of: Self.own) == "anna#eeee")
   }
 
-  @Test("Empty, blank and overlong texts are refused")
+  @Test("An empty, blank or overlong peer name is refused")
   func nothing() {
     let book = Self.book((Self.bob, "bob"), (Self.carl, ""), (Self.alice, "\u{3164}"))
     for text in ["", "  ", "#", "<>", "\u{200D}", String(repeating: "b", count: 10_000), "bob#", "bob#0b", "bob#0b0bb"]
@@ -108,7 +108,7 @@ struct ResolvingTests {
     #expect(book.name(of: Self.carl) == "#cafe" && (try? book.peer("#cafe")) == Self.carl)
   }
 
-  @Test("Four digits alone are not an ID, and do not resolve to a peer with that nickname")
+  @Test("Four digits alone are not a peer ID, and do not name a peer with that nickname")
   func fourDigits() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, "bob"))
     do throws(MeshNameRefusal) {
@@ -129,7 +129,7 @@ struct ResolvingTests {
     return book
   }
 
-  @Test("A former name of a verified or favourite peer does not resolve to the peer that took the name")
+  @Test("A former name of a verified or favourite peer does not name the peer that took it over")
   func taken() throws {
     var book = Self.trusted(["alice", "lily"], now: "lily", verifiedName: "alice")
     #expect(Self.reason(book, "alice") == .formerName)
@@ -148,7 +148,7 @@ struct ResolvingTests {
     #expect(try book.peer("alice") == Self.carl && book.name(of: Self.carl) == "Alice")
   }
 
-  @Test("A renamed verified peer is shown with its verified name")
+  @Test("A verified peer that changed its nickname is shown with its verified name")
   func verifiedName() {
     let book = Self.trusted(["mallory", "alice"], now: "alice", verifiedName: "mallory")
     #expect(book.label(of: Self.alice) == "<alice, verified as <mallory>>")
@@ -175,7 +175,7 @@ struct ResolvingTests {
 
   // MARK: A name at the beginning of a text
 
-  @Test("A text that begins with several names is refused, unless quotation marks or digits decide")
+  @Test("A text that begins with several peer names is refused, unless quotation marks or digits decide")
   func prefixes() throws {
     let book = Self.book((Self.bob, "bob"), (Self.carl, "bob hi"), (Self.alice, "Mary Ann"))
     do throws(MeshNameRefusal) {

@@ -2,9 +2,9 @@ import Testing
 
 @testable import MeshNaming
 
-@Suite("Display of names")
+@Suite("Display of peer names")
 struct ShownNamesTests {
-  @Test("Two peers with one nickname are shown with four digits, which a nickname cannot imitate")
+  @Test("Two peers with one nickname are shown with four digits, which no nickname can imitate")
   func names() throws {
     var book = MeshNameBook()
     book.add("000000000000aaaa", nickname: "alice")
@@ -23,7 +23,7 @@ struct ShownNamesTests {
   }
 
   @Test(
-    "Invisible characters do not distinguish two nicknames",
+    "Two nicknames that differ only in invisible characters are treated as equal",
     arguments: [
       "alice\u{FE0F}", "ali\u{200D}ce", "alice\u{200C}", "\u{3164}alice", "alice \u{FFA0}", "al\u{034F}ice",
       "ALICE\u{2800}", "alice\u{115F} ", "a\u{AD}lice", "alice\u{200E}",
@@ -37,7 +37,7 @@ struct ShownNamesTests {
     #expect(throws: MeshNameRefusal.self) { try book.peer("alice") }
   }
 
-  @Test("An invisible nickname is shown as digits, and arrows in a nickname are replaced")
+  @Test("An invisible nickname is shown as digits of the peer ID, and arrows in a nickname are replaced")
   func blanksAndArrows() throws {
     let book = MeshNameBook()
     for blank in ["\u{3164}", "\u{2800}\u{2800}", "\u{200D} \u{FE0F}"] {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The order of commits")
+@Suite("Order of commits of the mesh store")
 struct CommitOrderTests {
   typealias Stand = MeshKeeperTests.Stand
 
@@ -23,7 +23,7 @@ struct CommitOrderTests {
     return next.kept?.messages ?? []
   }
 
-  @Test("After a failed commit the disk gets the newer row of a message, not the older one")
+  @Test("After a failed commit the newer version of a message is written to the disk, not the older one")
   func newerWins() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -40,7 +40,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("No change is reported as stored during a commit, even one that needs no row")
+  @Test("During a commit no change is reported as stored, not even one that needs no row")
   func notBefore() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -61,7 +61,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("A file limit that is set while the disk is read applies from the start")
+  @Test("A limit of file sizes that is set while the store is being read applies from its start")
   func limitsDuringStart() async {
     await LoopActor.run {
       let before = Stand()
@@ -89,7 +89,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("A wipe preserves only the highest number and the traces of erased packets")
+  @Test("A wipe preserves only the highest message number and the hashes of erased packets")
   func survivors() async throws {
     try await LoopActor.run {
       let stand = Stand()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Grouped commits")
+@Suite("Grouping of mesh store commits")
 struct KeeperGroupTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -20,7 +20,7 @@ struct KeeperGroupTests {
     }
   }
 
-  @Test("140 public messages a second cause at most two commits a second, and each is stored within half a second")
+  @Test("140 public messages a second cause at most two commits a second, and each is stored within 0.5 s")
   func flood() async throws {
     await LoopActor.run {
       let stand = MeshKeeperTests.Stand()
@@ -38,7 +38,7 @@ struct KeeperGroupTests {
     }
   }
 
-  @Test("A public message after a pause, and any urgent change, is committed at once with all waiting ones")
+  @Test("A public message after a pause, or any urgent change, is committed at once with all waiting ones")
   func urgent() async throws {
     try await LoopActor.run {
       let stand = MeshKeeperTests.Stand()

@@ -31,7 +31,7 @@ struct KeptFilesTests {
   }
 
   @Test(
-    "A file is stored when content and row are on the disk; a refusal of either stores nothing")
+    "A file is stored when its content and its row are on the disk, and not at all if either fails")
   @LoopActor
   func kept() {
     let stand = MeshKeeperTests.Stand()
@@ -55,7 +55,7 @@ struct KeptFilesTests {
     #expect(stand.answers == ["gone: kept"] && stand.disk.state.withLock { $0.files.isEmpty })
   }
 
-  @Test("Files above the total size or the age limit are removed with their contents, oldest first")
+  @Test("Mesh files above the total size or the age limit are removed with their contents, the oldest first")
   @LoopActor
   func limits() {
     let stand = MeshKeeperTests.Stand()
@@ -86,7 +86,7 @@ struct KeptFilesTests {
     #expect(answer == "TooLarge")
   }
 
-  @Test("Public files are evicted before private ones, those of favourites last, and senders above a quarter first")
+  @Test("Public files are evicted before private ones, favourites' last, and greedy senders' first")
   @LoopActor
   func dearness() throws {
     let stand = MeshKeeperTests.Stand()
@@ -126,7 +126,7 @@ struct KeptFilesTests {
     #expect(places.count == 8 && places.isSuperset(of: [1, 2]) && !places.contains(40))
   }
 
-  @Test("At a start contents without rows, rows without contents and unreadable rows are removed")
+  @Test("At a start file contents without rows, rows without contents and unreadable rows are removed")
   @LoopActor
   func leftovers() {
     let stand = MeshKeeperTests.Stand()
@@ -148,7 +148,7 @@ struct KeptFilesTests {
     #expect(again.disk.count == 3, "identity, number and the file")
   }
 
-  @Test("A file whose row the disk refused does not reappear, and its content is erased")
+  @Test("A file whose row could not be written does not reappear, and its content is erased")
   @LoopActor
   func takenBack() {
     let stand = MeshKeeperTests.Stand()
@@ -169,7 +169,7 @@ struct KeptFilesTests {
     #expect(!rows.contains(20))
   }
 
-  @Test("While commits fail no attempt leaves file contents behind, and stored files stay")
+  @Test("While commits fail, repeated attempts leave no file contents behind, and stored files stay")
   @LoopActor
   func commitsFail() {
     let stand = MeshKeeperTests.Stand()
@@ -190,7 +190,7 @@ struct KeptFilesTests {
     #expect(stand.keeper.trouble == nil && places() == [Self.file(1).place] && stand.disk.count == 3)
   }
 
-  @Test("File contents that cannot be written are reported")
+  @Test("A failure to write file contents is reported")
   @LoopActor
   func contentRefused() {
     let stand = MeshKeeperTests.Stand()
@@ -221,7 +221,7 @@ struct KeptFilesTests {
   }
 
   @Test(
-    "A stored file is sealed to its row; contents and rows without counterpart are removed at a start"
+    "The content of a stored file is sealed with its row's key and cannot be exchanged between rows"
   )
   func sealed() throws {
     let stand = try MeshFilesTests()
@@ -238,7 +238,7 @@ struct KeptFilesTests {
     #expect(try stand.folder.files().isEmpty)
   }
 
-  @Test("Without a disk at most 8 MiB of files are in memory")
+  @Test("Without a disk at most 8 MiB of mesh files are held in memory")
   @LoopActor
   func memory() {
     let clock = HandClock()

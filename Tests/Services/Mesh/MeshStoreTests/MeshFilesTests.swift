@@ -9,7 +9,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The mesh store on disk")
+@Suite("The mesh store's database and files")
 struct MeshFilesTests {
   let folder: ScratchFolder
 
@@ -51,7 +51,7 @@ struct MeshFilesTests {
 
   // MARK: Keeping
 
-  @Test("All records and the identity are restored after a restart")
+  @Test("All mesh records and the node's identity are restored after a restart")
   func restart() throws {
     let identity = try fill(files())
     let found = try load(files()).kept
@@ -71,7 +71,7 @@ struct MeshFilesTests {
     #expect(found.lost == 0 && found.warning == nil && found.keyOrigin == .stateDirectory)
   }
 
-  @Test("Pins are restored in the order of the last meetings")
+  @Test("Pinned keys are restored in the order in which their peers were last met")
   func pins() throws {
     let files = files()
     var ledger = try load(files).ledger
@@ -84,7 +84,7 @@ struct MeshFilesTests {
     #expect(pins.map { $0.peer } == peers && pins.map { $0.key } == keys)
   }
 
-  @Test("Committed records survive a kill of the process")
+  @Test("Committed mesh records survive SIGKILL of the process")
   func killed() throws {
     let files = files()
     try fill(files)
@@ -95,7 +95,7 @@ struct MeshFilesTests {
     withExtendedLifetime(files) {}
   }
 
-  @Test("No file contains a name, text, key or peer ID in clear, while open or closed")
+  @Test("No file of the mesh store contains a name, text, key or peer ID in plain text")
   func sealed() throws {
     var files: MeshFiles? = files()
     let identity = try fill(try #require(files))
@@ -120,7 +120,7 @@ struct MeshFilesTests {
     }
   }
 
-  @Test("Equal contents are sealed with different nonces")
+  @Test("Equal contents in the mesh store are sealed with different nonces")
   func nonces() throws {
     do {
       let files = files()
@@ -134,7 +134,7 @@ struct MeshFilesTests {
     #expect(nonces.count == 5 && Set(nonces).count == 5)
   }
 
-  @Test("Folder and files have modes 700 and 600, and a second process is refused")
+  @Test("The mesh store has modes 700 and 600, and refuses a second process")
   func modes() throws {
     var files: MeshFiles? = files()
     try fill(try #require(files))
@@ -148,7 +148,7 @@ struct MeshFilesTests {
     #expect(caught(StoreError.self) { try self.files().open() }?.reason == .wrongMode)
   }
 
-  @Test("Without an archive public messages are removed and other records stay")
+  @Test("If the archive is disabled, stored public messages are removed and other records stay")
   func noArchive() throws {
     try fill(files())
     let files = files()
@@ -159,7 +159,7 @@ struct MeshFilesTests {
     #expect(try load(files).kept.messages.map(\.number) == [8])
   }
 
-  @Test("A commit on a full disk stores nothing, and its repetition stores everything")
+  @Test("A commit on a full disk stores nothing, and repeating it stores everything")
   func full() throws {
     let files = files()
     try fill(files)
@@ -178,7 +178,7 @@ struct MeshFilesTests {
 
   // MARK: Damage
 
-  @Test("A garbled or displaced row is counted and removed, and other rows stay")
+  @Test("A garbled or displaced row of the mesh store is counted and removed, and other rows stay")
   func garbled() throws {
     try fill(files())
     let rows = try rows()
@@ -202,7 +202,7 @@ struct MeshFilesTests {
     #expect(try load(files).kept.lost == 0)
   }
 
-  @Test("A record of another release is left out, and other records stay")
+  @Test("A mesh record of another release is skipped, and other records are read")
   func otherVersion() throws {
     let files = files()
     var loading = try load(files)
@@ -213,7 +213,7 @@ struct MeshFilesTests {
     #expect(again.kept.lost == 1 && again.kept.messages.count == 1)
   }
 
-  @Test("With a different key nothing opens or changes; with the right key all records return")
+  @Test("With a different key the mesh store opens and changes nothing; with its key all records are read")
   func otherKey() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
@@ -230,7 +230,7 @@ struct MeshFilesTests {
     #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
   }
 
-  @Test("A database without its key is refused, and no new key is made")
+  @Test("A mesh database whose key is missing is refused, and no new key is made")
   func noKey() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
@@ -248,7 +248,7 @@ struct MeshFilesTests {
     #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
   }
 
-  @Test("A database without its key can be wiped, and the node gets a new identity")
+  @Test("A mesh database whose key is missing can be wiped, and the node gets a new identity")
   func wipedWithoutKey() throws {
     let identity = try fill(files())
     try folder.link("mesh/mesh.db", as: "shadow")
@@ -262,7 +262,7 @@ struct MeshFilesTests {
     #expect(try folder.read("shadow").allSatisfy { $0 == 0 })
   }
 
-  @Test("A damaged key is refused, and nothing is removed")
+  @Test("If the mesh store's key is damaged, the store is refused and nothing is removed")
   func damagedKey() throws {
     try fill(files())
     var bytes = try folder.read("mesh/mesh.key")
@@ -273,7 +273,7 @@ struct MeshFilesTests {
     #expect(try folder.read("mesh/mesh.db") == before)
   }
 
-  @Test("A file that is not a database is set aside, and the node starts anew")
+  @Test("A mesh store file that is not a database is set aside, and the node starts with an empty store")
   func noDatabase() throws {
     try fill(files())
     try folder.write([UInt8](repeating: 7, count: 20_000), to: "mesh/mesh.db")
@@ -283,7 +283,7 @@ struct MeshFilesTests {
     #expect(try !load(files()).kept.isNew)
   }
 
-  @Test("Readable rows of a damaged database are preserved from both ends")
+  @Test("From a damaged mesh database the readable rows before and after the damage are preserved")
   func salvage() throws {
     let identity = try fill(files())
     do {
@@ -305,7 +305,7 @@ struct MeshFilesTests {
     #expect(again.content == found.content && again.warning == nil)
   }
 
-  @Test("An interrupted repair of a damaged database is completed at the next start")
+  @Test("An interrupted repair of a damaged mesh database is completed at the next start")
   func salvageInterrupted() throws {
     var number = 0
     var isThrough = false
@@ -327,7 +327,7 @@ struct MeshFilesTests {
     #expect(number > 5)
   }
 
-  @Test("A database of a later release is refused and not changed")
+  @Test("A mesh database of a later release is refused and not changed")
   func later() throws {
     try fill(files())
     try change { try $0.run("PRAGMA user_version = 2") }

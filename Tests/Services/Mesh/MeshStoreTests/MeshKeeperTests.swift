@@ -7,7 +7,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The mesh store")
+@Suite("Commits of the mesh store")
 struct MeshKeeperTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -49,7 +49,7 @@ struct MeshKeeperTests {
 
   static let full = StoreError(.diskFull, "The disk is full.")
 
-  @Test("A change is reported as stored after its commit and not before")
+  @Test("A change of the mesh store is reported as stored after its commit and not before")
   func answered() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -62,7 +62,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Changes during a commit are all in the next commit and are answered in order")
+  @Test("Changes of the mesh store during a commit are all in the next commit, and answered in order")
   func batches() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -83,7 +83,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change refused by a full disk is reported, and is stored with the next commit")
+  @Test("A change of the mesh store that a full disk refuses is reported, and stored with the next commit")
   func refused() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -105,7 +105,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A failed commit is repeated after 1 s, then at growing intervals of up to 60 s")
+  @Test("A failed commit of the mesh store is repeated after 1 s, then at growing intervals of up to 60 s")
   func retried() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -128,7 +128,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change during a failing commit gets a commit of its own")
+  @Test("A change of the mesh store during a failing commit is written in a commit of its own")
   func refusedMeanwhile() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -141,7 +141,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change that writes nothing during a commit is answered when the commit is done")
+  @Test("A change of the mesh store that needs no write is answered when the running commit ends")
   func nothingToWrite() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -153,7 +153,8 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A disk that hangs for 10 s answers all changes with `DiskStalled`, and stores them later")
+  @Test(
+    "If the disk does not answer for 10 s, all changes of the mesh store fail with `DiskStalled` and are stored later")
   func hanging() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -174,7 +175,7 @@ struct MeshKeeperTests {
   }
 
   @Test(
-    "File contents not read within the limit are answered once with `DiskStalled`, as are repeated requests"
+    "A file read that exceeds its time limit is answered once with `DiskStalled`, as are repeated reads"
   )
   func hangingContent() async {
     await LoopActor.run {
@@ -211,7 +212,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change that cannot be encoded is reported, and the others are stored")
+  @Test("A change of the mesh store that cannot be encoded is reported, and the others are stored")
   func unwritable() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -222,7 +223,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A new identity is on the disk before its use, and the next run has the same one")
+  @Test("A new identity is on the disk before it is used, and is the same after a restart")
   func identity() async {
     await LoopActor.run {
       let stand = Stand(opens: false)
@@ -239,7 +240,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A failed start gives its reason and stores nothing, and may be repeated")
+  @Test("A failed start of the mesh store gives its reason, stores nothing, and can be repeated")
   func failedStart() async throws {
     try await LoopActor.run {
       let stand = Stand(opens: false)
@@ -255,7 +256,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("An identity that the disk refuses is not used")
+  @Test("A new identity that the disk refuses to store is not used")
   func identityRefused() async {
     await LoopActor.run {
       let stand = Stand(opens: false)
@@ -279,7 +280,7 @@ struct MeshKeeperTests {
     func wipe(keeping number: UInt32) -> Bool { true }
   }
 
-  @Test("`whenIdle` answers when all changes are written or refused, or at its limit")
+  @Test("`whenIdle` of the mesh store is answered when all changes are written or refused, or at its time limit")
   func idle() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -306,7 +307,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Messages that the store evicts are reported")
+  @Test("Messages that the mesh store evicts are reported to the service")
   func removed() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -325,7 +326,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe refuses waiting changes, and changes from before it that arrive later are not written")
+  @Test("A wipe refuses waiting changes, and changes made before it that arrive later are not written")
   func wipe() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -348,7 +349,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A refused wipe is reported, and nothing is stored until the disk is opened again")
+  @Test("If a wipe fails, this is reported, and nothing is stored until the store is opened again")
   func wipeRefused() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -365,7 +366,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe reports a key that it could not destroy")
+  @Test("A wipe of the mesh store reports a key that it could not destroy")
   func foreignKey() async {
     await LoopActor.run {
       let stand = Stand()
@@ -377,7 +378,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Without a directory all records are stored in memory only")
+  @Test("Without a directory the mesh store holds all records in memory only")
   func memory() async throws {
     try await LoopActor.run {
       let clock = HandClock()

@@ -5,11 +5,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The index of the mesh store")
+@Suite("Rows and limits of the mesh store")
 struct MeshLedgerTests {
   var ledger = MeshLedger(MeshKeeper.Settings(archive: .seconds(6 * 3600)))
 
-  @Test("A record has one row that a change replaces; settled and forgotten records are removed")
+  @Test("Each record has one row, which a change replaces; records no longer needed are removed")
   mutating func rows() throws {
     let first = try ledger.apply(.outgoing(Sample.outgoing(1)), at: Sample.time)
     let again = try ledger.apply(.outgoing(Sample.outgoing(1, tries: 2)), at: Sample.time)
@@ -29,7 +29,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.pins) == 0 && ledger.count(.peers) == 0)
   }
 
-  @Test("Freed row IDs are reused: 500 settled messages need at most 3 rows")
+  @Test("Row IDs of removed records are used again: 500 settled messages need at most 3 rows")
   mutating func reuse() throws {
     var ids: Set<Int64> = []
     for number in 1...500 as ClosedRange<UInt32> {
@@ -39,7 +39,7 @@ struct MeshLedgerTests {
     #expect(ids.count <= 3)
   }
 
-  @Test("The highest message number is stored and never decreases")
+  @Test("The highest mesh message number is stored and never decreases")
   mutating func numbers() throws {
     _ = try ledger.apply(.message(Sample.privateMessage(5)), at: Sample.time)
     _ = try ledger.apply(.outgoing(Sample.outgoing(9)), at: Sample.time)
@@ -50,7 +50,7 @@ struct MeshLedgerTests {
     #expect(ledger.highestNumber == 9)
   }
 
-  @Test("Each numbered record raises the highest number, also when restored")
+  @Test("Each numbered record raises the highest message number, also when it is restored")
   mutating func lostNumber() throws {
     let records: [MeshRecord] = [
       .message(try Sample.privateMessage(41)), .outgoing(try Sample.outgoing(42)), .file(KeptFilesTests.file(43)),
@@ -63,7 +63,7 @@ struct MeshLedgerTests {
     #expect(file.rows.count == 2 && ledger.highestNumber == 50)
   }
 
-  @Test("A sender with more than a quarter of the files loses its own oldest first")
+  @Test("If one sender has over a quarter of the files, its oldest file is evicted first")
   mutating func quarterByNumber() throws {
     func file(_ number: UInt32, of sender: UInt64) -> MeshChange {
       var file = KeptFilesTests.file(number, size: 1)
@@ -78,7 +78,7 @@ struct MeshLedgerTests {
     #expect(next.removedFiles == [1001], "not the oldest, but the oldest of who has half of all")
   }
 
-  @Test("A rewritten record uses the space of the one it replaces")
+  @Test("A rewritten record needs only the capacity of the record that it replaces")
   mutating func room() throws {
     let text = String(repeating: "x", count: 5 << 20)
     for number in 1...3 as ClosedRange<UInt32> {
@@ -90,7 +90,7 @@ struct MeshLedgerTests {
     }
   }
 
-  @Test("A withdrawn or removed file is erased, and the database log is emptied")
+  @Test("A withdrawn or removed mesh file is erased, and the database log is emptied")
   mutating func erased() throws {
     let unknown = ledger.discard(KeptFilesTests.file(1))
     #expect(unknown.erased == [KeptFilesTests.file(1).place], "its content may be there without a row")
@@ -99,7 +99,7 @@ struct MeshLedgerTests {
     #expect(gone.erased == [KeptFilesTests.file(2).place] && gone.emptiesLog)
   }
 
-  @Test("Deleted files are remembered for 17 min, at most 2,000")
+  @Test("At most 2,000 deleted files are remembered, for 17 min")
   mutating func deleted() throws {
     for number in 1...2001 as ClosedRange<UInt32> {
       let deleted = DeletedFile(KeptFilesTests.file(number), at: Sample.time + UInt64(number))
@@ -112,7 +112,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.deletedFiles) == 1999 && ledger.has(.deleted(3), on: .deletedFiles))
   }
 
-  @Test("At most 4,096 pins and 1,024 marks are stored; the oldest go first, those of chosen peers last")
+  @Test("At most 4,096 pinned keys and 1,024 marks are stored; old ones go first, chosen peers' last")
   mutating func chosen() throws {
     let key = try Sample.key(1)
     _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(0), isBlocked: true, seenAt: 1)), at: 1)
@@ -127,7 +127,7 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.peer(Sample.peer(76)), on: .peers) && ledger.has(.peer(Sample.peer(77)), on: .peers))
   }
 
-  @Test("A pin that is written again keeps its row and becomes the newest")
+  @Test("A pinned key that is written again keeps its row and becomes the newest")
   mutating func renewed() throws {
     let key = try Sample.key(1)
     let first = try ledger.apply(.pin(Sample.peer(0), key), at: 1)
@@ -139,7 +139,7 @@ struct MeshLedgerTests {
     #expect(ledger.has(.pin(Sample.peer(0)), on: .pins) && !ledger.has(.pin(Sample.peer(1)), on: .pins))
   }
 
-  @Test("The row of a peer without marks is removed, and none is written")
+  @Test("The row of a peer that has no marks left is removed, and no new one is written")
   mutating func unmarked() throws {
     let written = try ledger.apply(.peer(Sample.marks(2, isFavourite: true)), at: 1)
     let goes = try ledger.apply(.peer(Sample.marks(2)), at: 1)
@@ -149,7 +149,7 @@ struct MeshLedgerTests {
     #expect(nothing.isEmpty && ledger.count(.peers) == 0)
   }
 
-  @Test("A restored peer without marks is removed at the start")
+  @Test("A mesh peer without marks that is restored is removed at the start")
   mutating func unmarkedBefore() throws {
     let isTaken = ledger.restore(.peer(try Sample.marks(2)), id: 1, time: Sample.time, bytes: 100)
     let isMarkedTaken = ledger.restore(
@@ -157,7 +157,7 @@ struct MeshLedgerTests {
     #expect(!isTaken && isMarkedTaken && ledger.count(.peers) == 1)
   }
 
-  @Test("Messages and packets are limited in number at any timestamps; public ones evict no private one")
+  @Test("The counts of stored messages and packets are limited, and public ones evict no private message")
   mutating func bounds() throws {
     var removed: [UInt32] = []
     for number in 1...3600 as ClosedRange<UInt32> {
@@ -181,7 +181,7 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
   }
 
-  @Test("The sender with most public packets loses its oldest first; among equals the oldest goes")
+  @Test("The sender with the most public packets loses its oldest first; among equals the oldest packet goes")
   mutating func packets() throws {
     let others = try (1...300 as ClosedRange<UInt64>).map {
       try Sample.gossip("\($0)", from: Sample.peer(10 + $0), at: Sample.time + $0)
@@ -203,7 +203,7 @@ struct MeshLedgerTests {
     #expect(others.filter { ledger.has(.gossip($0.id), on: .gossip) } == Array(others.suffix(299)))
   }
 
-  @Test("Envelopes are limited in number and bytes and expire after a day; favourites' are evicted last")
+  @Test("Courier envelopes are limited in number and bytes, expire after a day, and favourites' are evicted last")
   mutating func carried() throws {
     let friend = try Sample.carried(0, isOfFavourite: true, at: 1)
     _ = try ledger.apply(.carried(friend), at: 1)
@@ -225,7 +225,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.carried) == 0)
   }
 
-  @Test("Private messages are limited in bytes")
+  @Test("The total size of private messages is limited")
   mutating func bytes() throws {
     let text = String(repeating: "x", count: 1 << 20)
     var removed: [UInt32] = []
@@ -236,7 +236,7 @@ struct MeshLedgerTests {
   }
 
   @Test(
-    "Public records expire with the archive, waiting ones after a day, the rest after 30 days")
+    "Public records expire with the archive, waiting messages after a day, and others after 30 days")
   mutating func age() throws {
     let hour: UInt64 = 3600 * 1000
     for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
@@ -258,7 +258,7 @@ struct MeshLedgerTests {
     #expect(counts() == [0, 0, 0, 0, 2, 2])
   }
 
-  @Test("Without an archive no public message or packet is written, and stored ones are removed")
+  @Test("If the archive is disabled, public messages and packets are not written, and stored ones are removed")
   mutating func noArchive() throws {
     for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
     let emptied = ledger.keepArchive(for: .zero)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Records of the mesh store")
+@Suite("Encoding of mesh store records")
 struct MeshRecordTests {
   static func records() throws -> [MeshRecord] {
     var random = SeededRandom(seed: 3)
@@ -46,7 +46,7 @@ struct MeshRecordTests {
       })
   }
 
-  @Test("Each kind of record is decoded as it was encoded")
+  @Test("Each kind of mesh record is decoded as it was encoded")
   func roundTrip() throws {
     for record in try Self.records() {
       let bytes = try record.bytes()
@@ -74,7 +74,7 @@ struct MeshRecordTests {
     }
   }
 
-  @Test("A truncated record, or one with a trailing byte, is refused, except for packets")
+  @Test("A mesh record that is truncated or has a trailing byte is refused, except for packets")
   func cut() throws {
     for record in try Self.records() {
       let bytes = try record.bytes()
@@ -134,7 +134,7 @@ struct MeshRecordTests {
     #expect(read.pieces == whole.pieces && read.couriers.isEmpty && read.noiseKey == nil && read.isDated)
   }
 
-  @Test("Decoding random changes of records never crashes")
+  @Test("Decoding randomly changed mesh records never crashes")
   func noise() throws {
     var random = SeededRandom(seed: 5)
     for record in try Self.records() {
@@ -150,7 +150,7 @@ struct MeshRecordTests {
     }
   }
 
-  @Test("A different version, an unknown state and an unknown kind are refused by name")
+  @Test("A mesh record with an unknown version, state or kind is refused with a named error")
   func values() throws {
     var bytes = try MeshRecord.message(try Sample.privateMessage(1)).bytes()
     bytes[0] = 2
@@ -163,13 +163,13 @@ struct MeshRecordTests {
     #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 11]) }
   }
 
-  @Test("A nickname longer than 255 bytes is not written")
+  @Test("A nickname longer than 255 bytes is not written to the mesh store")
   func tooLong() {
     let name = String(repeating: "x", count: 256)
     #expect(throws: WireError.tooLong(field: "nickname", limit: 255)) { try MeshRecord.nickname(name).bytes() }
   }
 
-  @Test("Printing a message shows no text")
+  @Test("The printed form of a stored message contains no text")
   func printed() throws {
     let message = try Sample.privateMessage(4)
     var dumped = ""

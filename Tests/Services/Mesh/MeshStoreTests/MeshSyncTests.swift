@@ -9,11 +9,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Synchronisation of the mesh store with the disk")
+@Suite("Durability of the mesh store")
 struct MeshSyncTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A record reported as stored is on a disk that has only synced bytes")
+  @Test("A mesh record reported as stored survives on a disk that preserves only synced bytes")
   @LoopActor
   func synced() async throws {
     let stand = try MeshFilesTests()
@@ -48,7 +48,7 @@ struct MeshSyncTests {
     #expect(answers == 40)
   }
 
-  @Test("A record whose sync fails is not reported as stored, and is written again")
+  @Test("A mesh record whose sync fails is not reported as stored, and is written again")
   @LoopActor
   func refused() async throws {
     let stand = try MeshFilesTests()
@@ -72,7 +72,7 @@ struct MeshSyncTests {
     #expect(answers.last?.map(\.reason) == nil && answers.count == 2)
   }
 
-  @Test("A file reported as stored is on a disk with only synced bytes and names")
+  @Test("A mesh file reported as stored survives on a disk that preserves only synced bytes and names")
   @LoopActor
   func files() async throws {
     let stand = try MeshFilesTests()

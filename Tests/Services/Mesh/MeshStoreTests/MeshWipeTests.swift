@@ -23,7 +23,7 @@ struct MeshWipeTests {
     return shadow
   }
 
-  @Test("A wipe overwrites every byte of every file, and the next identity is new")
+  @Test("A wipe overwrites every byte of every mesh store file, and the next identity is new")
   func wipe() throws {
     let files = stand.files()
     let identity = try stand.fill(files)
@@ -45,7 +45,7 @@ struct MeshWipeTests {
     for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(key))) }
   }
 
-  @Test("After a wipe interrupted at any point nothing is readable, and the next start completes it")
+  @Test("After a wipe that is interrupted at any point nothing is readable, and the next start completes it")
   func interrupted() throws {
     var number = 0
     var isThrough = false
@@ -100,7 +100,7 @@ struct MeshWipeTests {
     #expect(number > 10)
   }
 
-  @Test("A wipe with a key from systemd reports that the key remains, and destroys the database")
+  @Test("A wipe of a store whose key is from systemd destroys the database, and reports that the key remains")
   func credential() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
@@ -114,7 +114,7 @@ struct MeshWipeTests {
     #expect(credentials.exists("earshot-mesh"))
   }
 
-  @Test("A file that cannot be removed is reported, and the next wipe removes it")
+  @Test("A mesh store file that a wipe cannot remove is reported, and removed by the next wipe")
   func refused() throws {
     let files = stand.files()
     try stand.fill(files)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Eviction of messages")
+@Suite("Eviction of mesh messages")
 struct MessageRoomTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -42,7 +42,8 @@ struct MessageRoomTests {
 
   private static func shelf(_ isPublic: Bool) -> MeshLedger.Shelf { isPublic ? .publicMessages : .privateMessages }
 
-  @Test("A sender of more messages than the limit loses only its own", arguments: [false, true])
+  @Test(
+    "In the mesh store a sender of more messages than the limit evicts only its own messages", arguments: [false, true])
   func flood(isPublic: Bool) throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let limit = UInt32(Self.shelf(isPublic).limit.count)
@@ -52,7 +53,9 @@ struct MessageRoomTests {
     #expect(ledger.count(Self.shelf(isPublic)) == Int(limit))
   }
 
-  @Test("A sender of longer messages than the limit loses only its own", arguments: [false, true])
+  @Test(
+    "In the mesh store a sender of long messages that exceed the limit evicts only its own messages",
+    arguments: [false, true])
   func longFlood(isPublic: Bool) throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let text = String(repeating: "x", count: Self.shelf(isPublic).limit.bytes / 16)
@@ -61,7 +64,7 @@ struct MessageRoomTests {
     #expect(removed == [2, 3, 4, 5])
   }
 
-  @Test("Many senders of one message each evict no message of favourites, verified peers or the user")
+  @Test("In the mesh store many senders of one message each evict none of favourites, verified peers or the user")
   func identities() throws {
     var ledger = try Self.ledger()
     let verified = PeerMarks(peer: Sample.peer(5), isVerified: true, seenAt: 1)
@@ -76,7 +79,7 @@ struct MessageRoomTests {
   }
 
   @Test(
-    "If favourites fill the store, a quarter stays reserved for others")
+    "If favourites' messages fill the store, a quarter of the capacity stays reserved for others")
   func newcomers() throws {
     var ledger = try Self.ledger()
     try Self.write(1...1500, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
@@ -90,7 +93,7 @@ struct MessageRoomTests {
   }
 
   @Test(
-    "Forty identities over one link evict no message of a stranger from another link or behind the same relay"
+    "40 identities over one link do not evict strangers' messages of another link or of the same relay"
   )
   func oneLink() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
@@ -104,7 +107,7 @@ struct MessageRoomTests {
     #expect(other.count == 1 && other[0] > 2)
   }
 
-  @Test("The user's messages are evicted after those of peers, unless they use more than half")
+  @Test("The user's own messages are evicted after those of peers, unless they use over half of the mesh store")
   func own() throws {
     var ledger = try Self.ledger()
     try Self.write(1...600, to: &ledger) { Self.message($0, of: 1, isOwn: true, isPublic: true) }
@@ -117,7 +120,7 @@ struct MessageRoomTests {
     #expect(others == [1, 2, 3])
   }
 
-  @Test("The newest message stays even if it uses more than a quarter")
+  @Test("The newest mesh message is stored even if it uses more than a quarter of the capacity")
   func newest() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let text = String(repeating: "x", count: 1 << 20)
@@ -127,7 +130,7 @@ struct MessageRoomTests {
     #expect(removed == [1, 2] && ledger.has(.message(13), on: .privateMessages))
   }
 
-  @Test("Removed messages no longer count for their sender")
+  @Test("Removed messages no longer count towards their sender's share")
   func counted() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     try Self.write(1...500, to: &ledger) { Self.message($0, of: 9, isPublic: true) }
@@ -140,7 +143,7 @@ struct MessageRoomTests {
     #expect(removed == [501, 502, 503])
   }
 
-  @Test("A flood in one commit evicts only its own messages, and the disk has the rest")
+  @Test("A flood of messages in one commit evicts only its own messages, and the others are on the disk")
   @LoopActor
   func commit() {
     let stand = MeshKeeperTests.Stand()

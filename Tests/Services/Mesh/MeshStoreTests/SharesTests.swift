@@ -4,7 +4,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Shares of a limited store")
+@Suite("Fair shares of a limited store")
 struct SharesTests {
   private static let (ann, bob, cem) = (PeerID(rawValue: 1), PeerID(rawValue: 2), PeerID(rawValue: 3))
 
@@ -25,7 +25,7 @@ struct SharesTests {
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
-  @Test("The first to lose items are peers with over a quarter of the limit, and the user with over a half")
+  @Test("Peers with over a quarter of the limit, and the user with over half, lose items first")
   func greedy() {
     let (ann, bob) = (Self.ann, Self.bob)
     expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])
@@ -38,7 +38,7 @@ struct SharesTests {
   }
 
   @Test(
-    "If untrusted peers together exceed a quarter of the limit, those with the most items lose first, else all peers"
+    "If untrusted peers exceed a quarter of the limit together, those with the most items lose items first"
   )
   func trusted() {
     let (ann, bob, cem) = (Self.ann, Self.bob, Self.cem)
@@ -48,7 +48,7 @@ struct SharesTests {
     expect([nil], of: [(nil, 50)])
   }
 
-  @Test("Removed items no longer count")
+  @Test("Items removed from a shared store no longer count towards their owner's share")
   func removed() {
     var shares = Self.shares([(Self.ann, 30), (Self.bob, 20)])
     for _ in 0..<5 { shares.remove(from: Self.ann, bytes: 10) }
@@ -62,7 +62,7 @@ struct SharesTests {
     #expect(last == bob)
   }
 
-  @Test("The device that delivered most items of strangers loses items first, however many identities it uses")
+  @Test("The device that delivered the most items of strangers loses items first, under however many identities")
   func devices() {
     var shares = Shares()
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }

@@ -11,7 +11,7 @@ import Testing
 
 /// The simulation `MeshField` has no GATT, no advertising and no services. Thirty complete services on the simulated
 /// radio have all of them: both must give equal figures over the same links.
-@Suite("Agreement of simulation and services")
+@Suite("Agreement of the mesh simulator with the mesh service")
 struct AgreementTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -28,7 +28,7 @@ struct AgreementTests {
   }
 
   @Test(
-    "Deliveries of simulation and services over equal links differ by at most 3%, frames by at most 20%",
+    "Over equal links simulator and mesh service differ by at most 3% in deliveries and 20% in frames",
     arguments: [0, 5])
   @LoopActor
   func agree(loss: Int) async throws {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Backlogs of links")
+@Suite("Mesh traffic over full links")
 struct BacklogTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct BacklogTests {
   }
 
   @Test(
-    "A message is refused with `linksFull` while all links are full; accepted ones arrive"
+    "While all links are full a message is refused with `linksFull`, and messages accepted before arrive"
   )
   @LoopActor
   func full() throws {
@@ -41,7 +41,7 @@ struct BacklogTests {
     _ = try ann.mesh.messages.say("one more")
   }
 
-  @Test("600 short public messages are accepted at once, then 10 a second")
+  @Test("600 short public messages are accepted at once, and after them 10 a second")
   @LoopActor
   func quota() throws {
     let village = Village()

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Links that both ends use")
+@Suite("Links that both mesh neighbours use")
 struct BothWaysTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -26,7 +26,7 @@ struct BothWaysTests {
     return (village, ann, bob)
   }
 
-  @Test("Both neighbours write over one link, whichever made it", arguments: [true, false])
+  @Test("Two mesh neighbours both write over one link, whichever of them made the link", arguments: [true, false])
   @LoopActor
   func both(areMixed: Bool) async throws {
     let (village, ann, bob) = pair(areMixed: areMixed)
@@ -40,7 +40,9 @@ struct BothWaysTests {
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
 
-  @Test("A node whose radio loses long writes announces that and gets shorter ones", arguments: [510, 100])
+  @Test(
+    "A node whose radio loses long writes announces this, and its neighbours send it shorter ones",
+    arguments: [510, 100])
   @LoopActor
   func longWrites(longest: Int) async throws {
     let village = Village()
@@ -102,7 +104,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "A phone that connected gets notifications; an Earshot peer that connected gets writes",
+    "A phone that connected is sent notifications; an Earshot peer that connected is sent writes",
     arguments: [false, true])
   @LoopActor
   func kinds(isEarshot: Bool) async throws {
@@ -124,7 +126,7 @@ struct BothWaysTests {
     server.close()
   }
 
-  @Test("The end of a link is reported once, and the neighbours connect again")
+  @Test("The end of a link between mesh neighbours is reported once, and the neighbours connect again")
   @LoopActor
   func end() async throws {
     let (village, ann, bob) = pair(areMixed: true)
@@ -138,7 +140,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "If clients cannot be told apart, the services of a phone are read on arrival and on its announce"
+    "If clients cannot be told apart, a connected phone's services are discovered on arrival and announce"
   )
   @LoopActor
   func again() async throws {
@@ -159,7 +161,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "If clients cannot be told apart, a public packet is sent once and received once by each"
+    "If clients cannot be told apart, a public packet is sent once, and each client receives it once"
   )
   @LoopActor
   func once() async throws {
@@ -203,7 +205,7 @@ struct BothWaysTests {
     func close() {}
   }
 
-  @Test("A client that has just connected also gets a notification that others received")
+  @Test("If clients cannot be told apart, a frame is sent separately to a client that has just connected")
   @LoopActor
   func justCome() {
     let village = Village()
@@ -222,7 +224,7 @@ struct BothWaysTests {
     #expect(server.meant == [LinkID(9001), LinkID(9003)])
   }
 
-  @Test("An overheard frame counts once for its link, within one second")
+  @Test("An overheard frame is accepted once for each link, within one second")
   func overheard() {
     var frames = OverheardFrames()
     func take(_ frame: [UInt8], _ link: LinkID, _ now: Instant) -> Bool { frames.take(frame, on: link, at: now) }
@@ -239,7 +241,7 @@ struct BothWaysTests {
     #expect(!take([0, 0], one, late) && take([1, 0], one, late))
   }
 
-  @Test("After the MTU of a peer grows, packets are cut for the new MTU")
+  @Test("When the MTU of a link grows, later packets are split for the new MTU")
   @LoopActor
   func wider() async throws {
     let village = Village()
@@ -266,7 +268,7 @@ struct BothWaysTests {
     #expect(narrow ?? 0 <= 20 && wide ?? 0 > 500, "\(narrow ?? 0), \(wide ?? 0)")
   }
 
-  @Test("While a frame is written, free notification space starts no second write")
+  @Test("While a frame is being written, new notification capacity does not start a second write")
   @LoopActor
   func room() async throws {
     let (village, ann, bob) = pair(areMixed: false)
@@ -280,7 +282,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
 
-  @Test("When the client side of a link ends and the link stays, waiting frames are cut for notifications")
+  @Test("When our client side of a link ends and the link stays, waiting frames are split for notifications")
   @LoopActor
   func clientGone() async throws {
     let (village, ann, bob) = pair(areMixed: false)
@@ -310,7 +312,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "A queued frame too long for a write is sent as a notification"
+    "A queued frame that is too long for a write is sent as a notification"
   )
   @LoopActor
   func tooLongToWrite() async throws {
@@ -343,7 +345,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { other.texts == ["a line"] })
   }
 
-  @Test("A frame for all subscribers is limited by the smallest MTU; a written frame by its link's only")
+  @Test("A frame for all subscribers is limited by the smallest MTU, and a written frame by its own link's")
   @LoopActor
   func narrowest() async throws {
     let (village, ann, _) = pair(areMixed: true)
@@ -368,12 +370,12 @@ struct BothWaysTests {
   }
 }
 
-@Suite("Sharing one advertising slot")
+@Suite("A mesh node that shares one advertising slot")
 struct GivingWayTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A node without a permanent slot advertises in turns, reports that, and still finds its neighbours")
+    "A node without a slot of its own advertises in time slices, reports this, and still finds neighbours")
   @LoopActor
   func oneSlot() async throws {
     let village = Village()
@@ -392,7 +394,7 @@ struct GivingWayTests {
     registration.cancel()
     #expect(village.wait { ann.mesh.node.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
   }
-  @Test("While another service has a client no file fragment leaves; afterwards the file continues")
+  @Test("During a radio inhibit a node sends no file fragment; afterwards the file transfer continues")
   @LoopActor
   func quiet() async throws {
     let village = Village()

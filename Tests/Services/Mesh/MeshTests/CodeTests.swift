@@ -10,7 +10,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Reading verification codes")
+@Suite("Verification codes of mesh peers")
 struct CodeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -24,7 +24,7 @@ struct CodeTests {
     }
   }
 
-  @Test("A peer is verified after it has proven its code, also after a restart")
+  @Test("A peer that proves its verification code is verified, also after a restart")
   @LoopActor
   func proven() async throws {
     let folder = try ScratchFolder()
@@ -46,7 +46,7 @@ struct CodeTests {
     #expect(ann.mesh.peers.proofs[bob.id] == nil)
   }
 
-  @Test("Blanks around a code, peer ID or nickname are ignored")
+  @Test("White space around a verification code, peer ID or nickname is ignored")
   @LoopActor
   func pasted() throws {
     let village = Village()
@@ -65,7 +65,7 @@ struct CodeTests {
   }
 
   @Test(
-    "A relay, and an absent, leaving or blocked peer, is not verified, and the reason is given")
+    "A relay and an absent, leaving or blocked peer cannot be verified, and the reason is given")
   @LoopActor
   func notProven() async throws {
     let village = Village()
@@ -95,7 +95,7 @@ struct CodeTests {
         == true)
   }
 
-  @Test("A code that is old, changed, this node's own, or of an absent peer is refused without a challenge")
+  @Test("A verification code that is old, changed, our own, or of an absent peer causes no challenge")
   @LoopActor
   func refused() async throws {
     let village = Village()
@@ -131,7 +131,7 @@ struct CodeTests {
     #expect(ann.mesh.node.engine?.verified == [])
   }
 
-  @Test("`Proof` of a peer that cannot be asked stays empty when its fingerprint is verified")
+  @Test("`Proof` stays empty if a peer that cannot be challenged is verified by its fingerprint")
   @LoopActor
   func notAsked() throws {
     let village = Village()
@@ -146,7 +146,7 @@ struct CodeTests {
     #expect(village.wait(.seconds(10)) { ann.mesh.peers.proofs[bob.id] == .proven })
   }
 
-  @Test("The results of proofs are limited in number, and the latest ones are available")
+  @Test("Only a limited number of proof results, the latest ones, is stored")
   func board() {
     var board = ProofBoard()
     for number in 0..<1000 as Range<UInt64> {

@@ -9,7 +9,7 @@ import Testing
 @testable import BitchatWire
 @testable import Mesh
 
-@Suite("Courier envelopes on the simulated radio")
+@Suite("Courier envelopes between mesh nodes")
 struct CourierServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "A courier brings a private message and returns its receipt"
+    "A courier delivers a private message to an absent peer, and its receipt returns"
   )
   @LoopActor
   func walk() async throws {
@@ -62,7 +62,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "A peer that has this node as favourite carries longer messages, also after a restart",
+    "A peer that has this node as favourite carries longer messages for it, also after a restart",
     arguments: [false, true])
   @LoopActor
   func favouredBy(restarts: Bool) async throws {
@@ -86,7 +86,7 @@ struct CourierServiceTests {
     #expect(village.wait(.seconds(120)) { bob.mesh.carried == 3 })
   }
 
-  @Test("A carried envelope survives a restart sealed, and a wipe erases it")
+  @Test("A carried envelope survives a restart in encrypted form, and a wipe erases it")
   @LoopActor
   func restart() async throws {
     let folder = try ScratchFolder()
@@ -113,7 +113,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "A mailbox restores 1,000 sealed envelopes after a restart, and a wipe erases them"
+    "A mailbox restores 1,000 encrypted envelopes after a restart, and a wipe erases them"
   )
   @LoopActor
   func mailbox() async throws {
@@ -177,7 +177,7 @@ struct CourierServiceTests {
     bytes.count >= part.count && (0...(bytes.count - part.count)).contains { bytes[$0..<$0 + part.count] == part[...] }
   }
 
-  @Test("A mailbox carries the configured number of envelopes, a node 40, a relay none")
+  @Test("A mailbox carries the configured number of envelopes, a member node 40, and a relay none")
   func roles() {
     var settings = MeshSettings()
     #expect(settings.engine(nickname: "").carries == 40 && settings.memory == 0)

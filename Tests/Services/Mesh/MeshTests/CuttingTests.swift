@@ -10,7 +10,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A link whose disconnection takes time")
+@Suite("Mesh links whose disconnection takes time")
 struct CuttingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -56,7 +56,7 @@ struct CuttingTests {
     }
   }
 
-  @Test("While a link is being cut, received frames are ignored and none is sent")
+  @Test("While a mesh link is being cut, received frames are ignored and none is sent")
   @LoopActor
   func slowCut() throws {
     let village = Village()

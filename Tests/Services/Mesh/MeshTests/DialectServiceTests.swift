@@ -7,13 +7,13 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Dialects by configuration")
+@Suite("Configured dialects of mesh peers")
 struct DialectServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
   private typealias PeerDialect = MeshSettings.PeerDialect
 
-  @Test("Nodes of dialect S exchange public and private messages with each other and with dialect L")
+  @Test("Nodes with dialect S exchange public and private messages with each other and with dialect L")
   @LoopActor
   func village() async throws {
     let village = Village()
@@ -36,7 +36,7 @@ struct DialectServiceTests {
     #expect(ann.texts == ["private", "private"] && cat.texts == ["to all", "private"])
   }
 
-  @Test("A dialect set at run time applies at once, for one peer or for all")
+  @Test("A dialect that is set at run time applies at once, for one peer or for all")
   @LoopActor
   func reload() async throws {
     let village = Village()
@@ -59,7 +59,7 @@ struct DialectServiceTests {
     #expect(bob.mesh.settings.engine(nickname: "bob").dialect == .live)
   }
 
-  @Test("Dialects are set by ID or fingerprint; the last entry for a peer applies")
+  @Test("Dialects are configured by peer ID or fingerprint, and the last entry for a peer applies")
   func words() throws {
     let fingerprint = "0123456789abcdef" + String(repeating: "0", count: 48)
     let id = try PeerID(text: "0123456789abcdef")

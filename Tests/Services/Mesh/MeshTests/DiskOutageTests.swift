@@ -7,12 +7,12 @@ import Testing
 @testable import Mesh
 @testable import MeshStore
 
-@Suite("Disk outages of a node")
+@Suite("A mesh node during disk outages")
 struct DiskOutageTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "During an outage nothing is acknowledged; after it every message is, and none is lost or doubled",
+    "During a disk outage no message is acknowledged; after it each is, and none is lost or duplicated",
     arguments: 0...8)
   @LoopActor
   func lostAndBack(moment: Int) async throws {
@@ -82,7 +82,7 @@ struct DiskOutageTests {
     }
   }
 
-  @Test("Without its disk a node shows a message, sends no receipt, and gives the reason")
+  @Test("Without its disk a node shows a received message, sends no receipt, and reports the reason")
   @LoopActor
   func neverBack() async throws {
     let folder = try ScratchFolder()
@@ -123,7 +123,7 @@ struct DiskOutageTests {
     #expect(try Self.read(folder).contains("crowded out") && bob.mesh.messages.unkeptCount == 0)
   }
 
-  @Test("A favourite notice during an outage is stored and acknowledged after it")
+  @Test("A favourite notice that arrives during a disk outage is stored and acknowledged after it")
   @LoopActor
   func favour() async throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
@@ -139,7 +139,7 @@ struct DiskOutageTests {
     #expect(bob.mesh.peers.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
   }
 
-  @Test("During an outage four favourite notices of a peer wait, and more are refused")
+  @Test("During a disk outage up to four favourite notices of a peer wait, and further ones are refused")
   @LoopActor
   func manyNotices() async throws {
     let folder = try ScratchFolder()
@@ -156,7 +156,7 @@ struct DiskOutageTests {
     #expect(bob.mesh.peers.unkeptNotices.isEmpty)
   }
 
-  @Test("A refused wipe is repeated by the next wipe, and the reason stays until then")
+  @Test("A wipe that the disk refused is completed by the next wipe, and the reason is shown until then")
   @LoopActor
   func wipeRefused() throws {
     let folder = try ScratchFolder()
@@ -178,7 +178,7 @@ struct DiskOutageTests {
     #expect(village.wait { village.isAcquainted })
   }
 
-  @Test("Without its store key a node neither uses the radio nor changes the store; with the key its identity returns")
+  @Test("Without its store key a node does not use the radio or change the store; with the key its identity returns")
   @LoopActor
   func withoutKey() async throws {
     let (folder, credentials) = (try ScratchFolder(), try ScratchFolder())

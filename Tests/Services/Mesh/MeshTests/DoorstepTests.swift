@@ -11,7 +11,7 @@ import Testing
 @testable import BitchatWire
 @testable import Mesh
 
-@Suite("Immediate sends and writes on a link")
+@Suite("Writing mesh frames on a link")
 struct DoorstepTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -42,7 +42,7 @@ struct DoorstepTests {
   }
 
   @Test(
-    "File packets are sent at once while the link takes them, then by writes, once and in order")
+    "File packets are sent by stream writes while the link accepts them, then queued, once and in order")
   @LoopActor
   func atOnce() throws {
     let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: false)
@@ -70,7 +70,7 @@ struct DoorstepTests {
   }
 
   @Test(
-    "A refused packet is written three times, but not after its file was cancelled",
+    "A refused packet of a file is written three times, and not again after the file was cancelled",
     arguments: [false, true])
   @LoopActor
   func refused(isCancelled: Bool) throws {
@@ -93,7 +93,7 @@ struct DoorstepTests {
     }
   }
 
-  @Test("The backlog of a link is long during files, and short for 30 s after a public message")
+  @Test("A link's backlog is long while a file is sent, and short for 30 s after a public message")
   @LoopActor
   func backlog() throws {
     let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: true)
@@ -121,7 +121,7 @@ struct DoorstepTests {
     village.time.advance(by: .seconds(2))
   }
 
-  @Test("The radio prepares streaming for an Earshot peer that connects, and not for a phone")
+  @Test("A node prepares its radio for a stream from an Earshot peer that connects, and not from a phone")
   @LoopActor
   func streamers() throws {
     let (village, clock, doorstep, mesh) = Self.node()

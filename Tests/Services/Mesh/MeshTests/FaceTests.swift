@@ -20,7 +20,7 @@ struct FaceTests {
       .map(\.interface)
   }
 
-  @Test("Peers, own identity and messages are readable only by the group")
+  @Test("Mesh peers, the node's identity and its messages are readable only by the group")
   @LoopActor
   func audience() throws {
     let interfaces = Self.interfaces()
@@ -34,7 +34,7 @@ struct FaceTests {
     #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
   }
 
-  @Test("`SliceBytes` follows the links, and is 0 without any")
+  @Test("`SliceBytes` follows the MTUs of the mesh links, and is 0 without links")
   @LoopActor
   func sliceBytes() throws {
     let village = Village()
@@ -50,7 +50,7 @@ struct FaceTests {
     #expect(property.get() == .uint32(0))
   }
 
-  @Test("Each counter is explained in docs/mesh-operating.md")
+  @Test("Each mesh counter is explained in docs/mesh-operating.md")
   @LoopActor
   func counters() throws {
     let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -84,7 +84,7 @@ struct FaceTests {
     #expect(village.wait(.seconds(60)) { bob.texts == [longest] })
   }
 
-  @Test("Signals for everybody carry no text, nickname or peer")
+  @Test("Mesh signals that everybody can receive contain no text, nickname or peer")
   @LoopActor
   func signals() throws {
     let signals = Self.interfaces().filter { $0.audience == .everybody }.flatMap(\.signals)

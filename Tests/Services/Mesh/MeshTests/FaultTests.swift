@@ -10,11 +10,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Faults around a node")
+@Suite("A mesh node and faulty peers, disks and radios")
 struct FaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A private message is acknowledged, and `Tell` returns, only after the disk has stored it")
+  @Test("A private message is acknowledged, and `Tell` returns, only after the disk has stored the message")
   @LoopActor
   func heldDisk() async throws {
     let folder = try ScratchFolder()
@@ -53,7 +53,7 @@ struct FaultTests {
       })
   }
 
-  @Test("A restarted node has its identity and messages, and delivers waiting ones once")
+  @Test("A restarted node has its identity and messages, and delivers each waiting message once")
   @LoopActor
   func restart() async throws {
     let folder = try ScratchFolder()
@@ -86,7 +86,7 @@ struct FaultTests {
     #expect(next > waiting)
   }
 
-  @Test("A wiped node has a new identity and no data, and continues")
+  @Test("A wiped node has a new identity and no data, and continues to work")
   @LoopActor
   func wipe() async throws {
     let folder = try ScratchFolder()
@@ -109,7 +109,7 @@ struct FaultTests {
       ann.mesh.node.engine?.peer(id) == nil && ann.mesh.peers.view(of: id)?.hops == 0, "it has said that it leaves")
   }
 
-  @Test("A peer that sends over 100 malformed frames is cut and refused for 5 min")
+  @Test("A peer that sends over 100 malformed frames is disconnected and refused for 5 min")
   @LoopActor
   func garbage() async throws {
     let village = Village()
@@ -135,7 +135,7 @@ struct FaultTests {
     #expect(ann.mesh.links.ports.count == 1, "after five minutes it may come again")
   }
 
-  @Test("A relay relays messages of others, and neither stores, shows nor sends any")
+  @Test("A node in the role of a relay relays messages, and does not store, show or send any of its own")
   @LoopActor
   func relay() async throws {
     let folder = try ScratchFolder()
@@ -156,7 +156,7 @@ struct FaultTests {
     #expect(relay.texts.isEmpty && ann.progress.values.allSatisfy { $0.last != .read })
   }
 
-  @Test("Messages of a blocked peer are not shown and not acknowledged; others are")
+  @Test("A blocked peer's messages are neither shown nor acknowledged, and others' messages are")
   @LoopActor
   func blocked() async throws {
     let village = Village()
@@ -171,7 +171,7 @@ struct FaultTests {
     #expect(bob.texts == ["somebody else"] && ann.mesh.messages.log[number]?.state != .delivered)
   }
 
-  @Test("A blocked peer that was forgotten is handled as a new one")
+  @Test("A blocked peer that was forgotten is treated as a new peer")
   @LoopActor
   func forgotten() async throws {
     let village = Village()
@@ -187,7 +187,7 @@ struct FaultTests {
     #expect(bob.mesh.peers.view(of: ann.id)?.marks.isBlocked == false)
   }
 
-  @Test("Strangers with this node as favourite do not displace blocked peers")
+  @Test("Strangers that mark this node as favourite do not displace blocked peers from the store")
   @LoopActor
   func manyMarks() async throws {
     let folder = try ScratchFolder()
@@ -219,7 +219,7 @@ struct FaultTests {
   }
 
   @Test(
-    "If adapter and radio fail and return, no message is lost or duplicated",
+    "If adapter and radio fail and return, no mesh message is lost or duplicated",
     arguments: 1...6)
   @LoopActor
   func adapter(moment: Int) async throws {

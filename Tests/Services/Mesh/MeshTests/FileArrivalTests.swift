@@ -8,7 +8,7 @@ import Testing
 @testable import BitchatWire
 @testable import Mesh
 
-@Suite("Progress of received files")
+@Suite("Progress of mesh files that arrive")
 struct FileArrivalTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -18,7 +18,8 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "An arriving file is listed as `receiving`, and keeps its number as `received`", arguments: [true, false])
+    "An arriving mesh file is listed as `receiving`, and has the same number when it is `received`",
+    arguments: [true, false])
   @LoopActor
   func listed(isPrivate: Bool) throws {
     let village = Village()
@@ -40,7 +41,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "A file whose sender left is removed when abandoned; opening it before fails as incomplete"
+    "A file whose sender left is removed when it is given up, and opening it before fails as incomplete"
   )
   @LoopActor
   func givenUp() throws {
@@ -60,7 +61,7 @@ struct FileArrivalTests {
     #expect(village.wait(.seconds(120)) { bob.mesh.files.log.numbers.isEmpty })
   }
 
-  @Test("At most 16 arriving files are listed, and no number is used twice")
+  @Test("At most 16 arriving files are listed, and no file number is used twice")
   func bounds() throws {
     var arrivals = FileArrivals()
     var last: UInt32 = 0

@@ -10,7 +10,7 @@ import Testing
 @testable import Mesh
 @testable import MeshStore
 
-@Suite("Storing received files")
+@Suite("Storing received mesh files")
 struct FileKeepingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -20,7 +20,7 @@ struct FileKeepingTests {
   }
 
   @Test(
-    "A file refused by a disk is acknowledged and stored later, once", arguments: [false, true])
+    "A file that a disk refuses is acknowledged and stored once, when the disk works again", arguments: [false, true])
   @LoopActor
   func refused(isPublic: Bool) async throws {
     let folder = try ScratchFolder()
@@ -44,7 +44,7 @@ struct FileKeepingTests {
     #expect(try folder.files().keys.filter { $0.contains("file-") }.count == 1)
   }
 
-  @Test("A private file repeated after a restart is acknowledged and stored once")
+  @Test("A private file that is sent again after a restart is acknowledged, and stored only once")
   @LoopActor
   func again() async throws {
     let folder = try ScratchFolder()
@@ -64,7 +64,7 @@ struct FileKeepingTests {
   }
 
   @Test(
-    "A deleted file does not return, also after a restart, and its sender gets a receipt",
+    "A deleted file does not return, even after a restart, and its sender gets a receipt",
     arguments: [false, true], [false, true])
   @LoopActor
   func deleted(isPublic: Bool, isRestarted: Bool) async throws {
@@ -110,7 +110,7 @@ struct FileKeepingTests {
     #expect(Self.names(bob).isEmpty)
   }
 
-  @Test("A wipe also erases a file on its way to the disk, and its number is not used again")
+  @Test("A wipe also erases a file that is being stored, and its number is not used again")
   @LoopActor
   func wiped() async throws {
     let folder = try ScratchFolder()
@@ -154,7 +154,7 @@ struct FileKeepingTests {
     }
   }
 
-  @Test("A file without capacity is counted as lost and does not delay later files")
+  @Test("A file that exceeds the capacity is counted as lost, and does not delay later files")
   @LoopActor
   func noPlace() async throws {
     let folder = try ScratchFolder()
@@ -178,7 +178,7 @@ struct FileKeepingTests {
     #expect(told == bob.mesh.files.log.numbers)
   }
 
-  @Test("Files are limited per minute by sender, by link and in all")
+  @Test("The files accepted per minute are limited for each sender, for each link and in total")
   func rates() throws {
     var intake = FileIntake()
     var taken = 0
@@ -219,7 +219,7 @@ struct FileKeepingTests {
     #expect(isTaken)
   }
 
-  @Test("A favourite's file is accepted after strangers have used their limit", arguments: [true, false])
+  @Test("A favourite's file is accepted after strangers have used up their limit of files", arguments: [true, false])
   @LoopActor
   func ofFavourite(isFavourite: Bool) throws {
     let village = Village()
@@ -234,7 +234,7 @@ struct FileKeepingTests {
     #expect(village.wait(.seconds(20)) { Self.names(bob).contains("a") } == isFavourite)
   }
 
-  @Test("Files waiting for the disk are limited, stay in order, and are repeated after a refusal")
+  @Test("The files that wait for the disk are limited, stay in order, and are written again after a refusal")
   func waiting() throws {
     var intake = FileIntake()
     for number in 0..<9 as Range<UInt64> {
@@ -260,7 +260,7 @@ struct FileKeepingTests {
     #expect(taken == [true, true, false])
   }
 
-  @Test("At most 64 files wait, however small, and more are counted as lost")
+  @Test("At most 64 files wait for the disk, however small, and further ones are counted as lost")
   func many() {
     var intake = FileIntake()
     var taken = 0

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("The list of files")
+@Suite("The list of mesh files")
 struct FileLogTests {
   private static let sender = PeerID(rawValue: 5)
 
@@ -21,7 +21,7 @@ struct FileLogTests {
       isPrivate: false, time: 1, state: state)
   }
 
-  @Test("A file is known by packet or receipt ID until it is removed")
+  @Test("A listed file can be found by its packet ID or receipt ID until it is removed")
   func removed() throws {
     var log = FileLog()
     let id = PacketID(Packet(type: .fileTransfer, timestamp: 1, sender: Self.sender, payload: []))
@@ -45,7 +45,7 @@ struct FileLogTests {
     #expect(!log.knows(keys, at: 1) && log.numbers.isEmpty)
   }
 
-  @Test("A deleted file is known for 17 min at any change of the clock")
+  @Test("A deleted file is remembered for 17 min, whatever changes are made to the clock")
   func deleted() throws {
     var log = FileLog()
     let (start, life) = (UInt64(1_800_000_000_000), DeletedFile.lifetime)
@@ -75,7 +75,7 @@ struct FileLogTests {
     #expect(knows(2, at: start + life + 1))
   }
 
-  @Test("The list has 100 ended files of this node, and all that are being sent")
+  @Test("The list has at most 100 ended files of this node, and all that are being sent")
   func ended() {
     var log = FileLog()
     let underWay = log.add(Self.own(1, .sending))

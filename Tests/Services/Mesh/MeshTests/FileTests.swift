@@ -9,7 +9,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Files on the simulated radio")
+@Suite("Mesh files on the simulated radio")
 struct FileTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -32,7 +32,7 @@ struct FileTests {
   }
 
   @Test(
-    "Files of 1 byte, 100 kB and 1 MiB arrive unchanged, in public and in private", arguments: [1, 100_000, 1 << 20])
+    "Files of 1 byte, 100 kB and 1 MiB arrive unchanged, sent publicly and privately", arguments: [1, 100_000, 1 << 20])
   @LoopActor
   func arrive(size: Int) async throws {
     let village = Village()
@@ -52,7 +52,7 @@ struct FileTests {
     #expect(bob.mesh.files.log.numbers.count == 2)
   }
 
-  @Test("Files survive a restart sealed; deleting and wiping erase them")
+  @Test("Mesh files survive a restart in encrypted form, and deleting and wiping erase them")
   @LoopActor
   func kept() async throws {
     let folder = try ScratchFolder()
@@ -81,7 +81,7 @@ struct FileTests {
     #expect(try sealed().isEmpty && bob.mesh.files.log.numbers.isEmpty)
   }
 
-  @Test("A file that is not allowed or that the apps do not take is refused before it is sent")
+  @Test("A file that is not allowed, or that the phone apps refuse, is rejected before it is sent")
   @LoopActor
   func refused() async throws {
     let village = Village()
@@ -104,7 +104,7 @@ struct FileTests {
   }
 
   @Test(
-    "During another service's client no fragment leaves, and a cancelled file leaves the queues at once")
+    "During a radio inhibit no fragment is sent, and a cancelled file leaves the queues at once")
   @LoopActor
   func cancelled() async throws {
     let village = Village()
@@ -126,7 +126,7 @@ struct FileTests {
     #expect(Self.incoming(bob).isEmpty)
   }
 
-  @Test("A file that is deleted while being sent is not sent further")
+  @Test("A file that is deleted while it is sent is not sent further")
   @LoopActor
   func deletedOnItsWay() async throws {
     let village = Village()
@@ -143,7 +143,7 @@ struct FileTests {
     #expect(isDeleted && ann.mesh.files.log.numbers.isEmpty && Self.incoming(bob).isEmpty)
   }
 
-  @Test("A public file deleted after sending is not given to a newcomer")
+  @Test("A public file that was deleted after sending is not given to a new neighbour")
   @LoopActor
   func deletedAfterwards() async throws {
     for isDeleted in [false, true] {
@@ -162,7 +162,7 @@ struct FileTests {
     }
   }
 
-  @Test("A ping reports hops and time, and one to an absent peer is lost")
+  @Test("A mesh ping reports hops and time, and a ping to an absent peer is reported as lost")
   @LoopActor
   func ping() async throws {
     let village = Village()

@@ -7,11 +7,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A peer that writes before its subscription has arrived")
+@Suite("A mesh peer that writes before it subscribes")
 struct LateSubscriptionTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A peer that subscribes after its first write gets an announce first")
+  @Test("A peer that subscribes after its first write gets our announce as its first notification")
   @LoopActor
   func late() throws {
     let village = Village()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Wiping and stopping while a node leaves")
+@Suite("Wiping a mesh node while it stops")
 struct LeavingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -28,7 +28,7 @@ struct LeavingTests {
     return (bob, phone)
   }
 
-  @Test("A node stopped just after `Wipe` is wiped, reports it, and restarts with a new identity")
+  @Test("A node stopped just after `Wipe` completes the wipe, reports it, and restarts with a new identity")
   @LoopActor
   func stoppedAfterWipe() throws {
     let folder = try ScratchFolder()
@@ -48,7 +48,7 @@ struct LeavingTests {
     #expect(bob.id != id && bob.mesh.messages.log.messages.isEmpty)
   }
 
-  @Test("A node wiped while stopping is wiped before it is at rest")
+  @Test("A node that is wiped while it stops completes the wipe before it reports that it has stopped")
   @LoopActor
   func wipedWhileStopping() throws {
     let folder = try ScratchFolder()

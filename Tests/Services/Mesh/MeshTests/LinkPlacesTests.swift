@@ -11,7 +11,7 @@ import Testing
 @testable import BitchatWire
 @testable import Mesh
 
-@Suite("Slots for links")
+@Suite("Link slots of a mesh node")
 struct LinkPlacesTests {
   private typealias Holder = LinkPlaces.Holder
 
@@ -31,7 +31,7 @@ struct LinkPlacesTests {
   }
 
   @Test(
-    "A third of the slots is reserved for own links, at least 2 of 3 or more",
+    "A third of a mesh node's link slots is reserved for outgoing links: at least 2 if there are 3 or more",
     arguments: [(1, 0), (2, 0), (3, 2), (4, 2), (7, 2), (8, 2), (9, 3), (64, 21)])
   func own(limit: Int, own: Int) {
     #expect(LinkPlaces(limit, []).own == own)
@@ -40,7 +40,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(limit, theirs) == .full)
   }
 
-  @Test("Own links may use all slots and are not replaced")
+  @Test("Outgoing links may use all link slots, and are not replaced")
   func ownLinks() {
     let ours = (0..<7).map { Self.holder(UInt64($0), .unknown, age: 900, isOurs: true) }
     #expect(Self.outcome(7, ours) == .full)
@@ -49,7 +49,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, six + [Self.holder(9, age: 300)]) == .insteadOf(LinkID(9)))
   }
 
-  @Test("An attempt yields its slot to an arriving peer while peers have fewer slots than their share")
+  @Test("A connecting peer gets the slot of a connection attempt while peers have fewer slots than their share")
   func attempt() {
     let attempt = Self.holder(9, .unknown, age: 0, isAttempt: true)
     #expect(Self.outcome(1, [attempt]) == .insteadOf(LinkID(9)))
@@ -61,7 +61,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, Array(ours.prefix(1)) + theirs + [attempt]) == .free)
   }
 
-  @Test("A peer that has not announced itself within 5 s is replaced first")
+  @Test("An incoming link whose peer has not announced itself within 5 s is replaced first")
   func unknown() {
     let others = [Self.holder(1, age: 900), Self.holder(2, age: 900), Self.holder(3, age: 900)]
     func first(_ one: Holder, _ two: Holder) -> LinkPlaces.Outcome { Self.outcome(7, others + [one, two]) }
@@ -70,7 +70,7 @@ struct LinkPlacesTests {
     #expect(first(Self.holder(5, .unknown, age: 7), Self.holder(6, .unknown, age: 8)) == .insteadOf(LinkID(6)))
   }
 
-  @Test("Otherwise the oldest link is replaced after 5 min; favourites and verified peers are not")
+  @Test("An incoming link of over 5 min is replaced, the oldest first, unless a favourite or verified peer's")
   func oldest() {
     let dear = [Self.holder(1, .chosen, age: 9000), Self.holder(2, .chosen, age: 8000)]
     let young = [Self.holder(3, age: 299), Self.holder(4, age: 200), Self.holder(5, age: 100)]
@@ -81,7 +81,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, dear + edge) == .insteadOf(LinkID(3)))
   }
 
-  @Test("With more links than the configured limit, none is replaced")
+  @Test("If there are more links than the configured limit, no link is replaced")
   func lowered() {
     let many = (0..<6).map { Self.holder(UInt64($0), age: 900) }
     #expect(Self.outcome(7, many) == .full)
@@ -89,7 +89,7 @@ struct LinkPlacesTests {
   }
 }
 
-@Suite("Competition for the link slots of a node")
+@Suite("Competition for the link slots of a mesh node")
 struct CrowdedDoorstepTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -145,7 +145,7 @@ struct CrowdedDoorstepTests {
     }
   }
 
-  @Test("Clients use 5 of 7 slots, and own connections 2")
+  @Test("Clients use 5 of 7 link slots of a node, and outgoing connections use 2")
   @LoopActor
   func shares() {
     let door = Door()
@@ -158,7 +158,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("After 5 min a newcomer replaces the oldest client, but not a favourite")
+  @Test("After 5 min a newly connecting peer replaces the oldest client, but not a favourite")
   @LoopActor
   func newcomer() throws {
     let door = Door()
@@ -174,7 +174,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("A peer that only replays a favourite's announces has no favourite's slot")
+  @Test("A peer that only replays a favourite's announces is replaced like other peers")
   @LoopActor
   func repeatedFavourite() throws {
     let door = Door()
@@ -217,7 +217,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("An unannounced client is replaced after 5 s and not before")
+  @Test("A client that does not announce itself is replaced after 5 s and not before")
   @LoopActor
   func silent() {
     let village = Village()
@@ -256,7 +256,7 @@ struct CrowdedDoorstepTests {
     }
   }
 
-  @Test("A client that arrives while the only slot is used for an attempt gets the slot")
+  @Test("A client that connects while a connection attempt uses the only slot gets the slot")
   @LoopActor
   func comesAmidAttempt() throws {
     let place = try OnePlace()
@@ -274,7 +274,7 @@ struct CrowdedDoorstepTests {
     phone.leave()
   }
 
-  @Test("A link of this node that completes after a peer took the last slot is closed")
+  @Test("An outgoing link that comes up after a peer took the last slot is closed")
   @LoopActor
   func arrivesLate() throws {
     let place = try OnePlace()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Files over a lossy radio")
+@Suite("Mesh files over a lossy radio")
 struct LossyFileTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -52,7 +52,7 @@ struct LossyFileTests {
   }
 
   /// Some 440 fragments must arrive without a loss: with one seed of a hundred they do.
-  @Test("Without requests for missing fragments at most 1 of 10 files arrives")
+  @Test("With frame loss and no requests for missing fragments, at most 1 of 10 files arrives")
   @LoopActor
   func withoutSync() throws {
     let seeds = 1...UInt64(Extent.of(2, all: 20))

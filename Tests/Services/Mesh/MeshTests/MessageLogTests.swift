@@ -4,7 +4,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("The message log")
+@Suite("The log of mesh messages")
 struct MessageLogTests {
   private static let ann = PeerID(rawValue: 1)
   private static let bob = PeerID(rawValue: 2)
@@ -27,7 +27,7 @@ struct MessageLogTests {
     return log.messages.map(\.number)
   }
 
-  @Test("Message numbers are not reused, also after the last messages were removed")
+  @Test("Mesh message numbers are not used again, even after the last messages were removed")
   func numbers() {
     var log = MessageLog()
     log.restore([Self.message(3), Self.message(1)], highest: 9)
@@ -36,7 +36,7 @@ struct MessageLogTests {
     #expect(first == 10 && second == 11)
   }
 
-  @Test("`markSeen` marks the messages of one conversation up to the given one")
+  @Test("`markSeen` marks the messages of one conversation up to the given message")
   func seen() {
     var log = MessageLog()
     for number in 1...6 as ClosedRange<UInt32> {
@@ -52,7 +52,7 @@ struct MessageLogTests {
     #expect(missing == nil)
   }
 
-  @Test("The oldest of over 5,000 messages are removed")
+  @Test("Of more than 5,000 mesh messages in the log the oldest are removed")
   func bound() {
     var log = MessageLog()
     for number in 1...UInt32(MessageLog.limit + 10) { log.append(Self.message(number)) }
@@ -62,7 +62,7 @@ struct MessageLogTests {
     #expect(log.list(after: 5009, limit: 500).map(\.number) == [5010])
   }
 
-  @Test("A flood of public messages evicts only its own messages")
+  @Test("A flood of public mesh messages evicts only messages of the flood from the log")
   func flood() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let second = (6...10 as ClosedRange<UInt32>).map { Self.message($0, from: Self.ann) }
@@ -72,7 +72,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("A public message is evicted before a private one, however much their senders have")
+  @Test("A public mesh message is evicted from the log before any private one, however many their senders have")
   func lineFirst() {
     let told = (1...3000 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob) }
     let kept = Self.numbers(after: told, 3001...5003) { Self.message($0, from: PeerID(rawValue: UInt64($0))) }
@@ -80,7 +80,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Private messages of senders above a quarter are evicted first, and this node's never")
+  @Test("Private mesh messages of senders with over a quarter are evicted first from the log, and own ones never")
   func privateShares() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let own = (6...10 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob, state: .delivered) }
@@ -89,7 +89,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Long messages evict those of the sender with most bytes only")
+  @Test("Long mesh messages evict only messages of the sender with the most bytes from the log")
   func bytes() {
     func long(_ number: UInt32, in conversation: PeerID? = nil) -> MeshMessage {
       var message = Self.message(number, in: conversation)
@@ -106,7 +106,7 @@ struct MessageLogTests {
     #expect(privateOnes == Array(1...4) + Array((205 - fitPrivate)...204))
   }
 
-  @Test("Evicted bytes no longer count, and a private message above the limit is stored without any other")
+  @Test("Evicted mesh messages free their bytes, and a private one above the limit evicts all others from the log")
   func bytesGone() {
     var log = MessageLog()
     var long = Self.message(1)
@@ -121,7 +121,7 @@ struct MessageLogTests {
     #expect(log.messages.map(\.number) == [10])
   }
 
-  @Test("Removed messages no longer count for their sender")
+  @Test("Removed messages no longer count towards their sender's share")
   func uncounted() {
     var log = MessageLog()
     for number in 1...2000 as ClosedRange<UInt32> { log.append(Self.message(number)) }

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Names of peers in the service")
+@Suite("Names of mesh peers in the service")
 struct NamesTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -28,7 +28,7 @@ struct NamesTests {
     return (village, anna, alice, carl, name)
   }
 
-  @Test("Text, file and ping to a name with digits go to the peer with these digits")
+  @Test("A text, file or ping to a name with digits goes to the peer with these digits")
   @LoopActor
   func digits() throws {
     let (village, anna, alice, carl, name) = Self.impostor()
@@ -49,7 +49,7 @@ struct NamesTests {
     #expect(carl.texts == [])
   }
 
-  @Test("A text, file or ping to a name of two peers is refused with both candidates")
+  @Test("A text, file or ping to a nickname of two peers is refused, with both candidates")
   @LoopActor
   func ambiguous() throws {
     let village = Village()
@@ -73,7 +73,7 @@ struct NamesTests {
 
   // MARK: Those who have left
 
-  @Test("A peer that wrote or was written to keeps its name and D-Bus object, also after a restart")
+  @Test("A peer with private messages keeps its name and D-Bus object, also after a restart")
   @LoopActor
   func left() throws {
     let folder = try ScratchFolder()
@@ -107,7 +107,7 @@ struct NamesTests {
     #expect(anna.mesh.peers.known == [] && anna.mesh.peers.marks.isEmpty)
   }
 
-  @Test("Strangers that write do not displace marked peers, and those absent longest are removed first")
+  @Test("Strangers that write do not displace marked peers; those absent longest are removed first")
   @LoopActor
   func bounded() throws {
     let village = Village()
@@ -131,7 +131,7 @@ struct NamesTests {
     #expect(bob.mesh.peers.marks[PeerID(rawValue: 6)] == nil)
   }
 
-  @Test("At most 60 peers that only write publicly are stored in a minute")
+  @Test("Of the peers that only write publicly, at most 60 are stored in a minute")
   @LoopActor
   func rate() throws {
     let village = Village()
@@ -148,7 +148,7 @@ struct NamesTests {
 
   // MARK: Renames
 
-  @Test("A renamed verified peer is reported, and its verified name survives a restart")
+  @Test("A verified peer that changes its nickname is reported, and its verified name survives a restart")
   @LoopActor
   func renamed() throws {
     let folder = try ScratchFolder()
@@ -175,7 +175,7 @@ struct NamesTests {
     #expect(marks?.verifiedName == "" && marks?.heldNames == [])
   }
 
-  @Test("A name that a favourite gave up does not resolve to the peer that takes it")
+  @Test("A former nickname of a favourite does not name the peer that takes it over")
   @LoopActor
   func taken() throws {
     let village = Village()
@@ -193,7 +193,7 @@ struct NamesTests {
     #expect(try anna.mesh.peers.peer(called: "alice") == carl.id)
   }
 
-  @Test("A peer that changes its name repeatedly is reported 6 times a minute, with 8 stored names")
+  @Test("A peer that changes its nickname often is reported 6 times a minute, with 8 stored names")
   @LoopActor
   func manyNames() throws {
     let village = Village()
@@ -212,7 +212,7 @@ struct NamesTests {
 
   // MARK: Texts
 
-  @Test("A private text equal to a favourite notice is refused; one that only begins like it is sent")
+  @Test("A private text equal to a favourite notice is refused; one that only begins like a notice is sent")
   @LoopActor
   func notices() throws {
     let village = Village()

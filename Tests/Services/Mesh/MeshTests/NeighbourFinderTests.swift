@@ -5,7 +5,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Choice of advertisers to connect to")
+@Suite("Which advertisers a mesh node connects to")
 struct NeighbourFinderTests {
   private static let one = BluetoothAddress(1)
   private static let other = BluetoothAddress(2)
@@ -18,7 +18,7 @@ struct NeighbourFinderTests {
 
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  @Test("The strongest advertiser is tried first, the next one 0.5 s later")
+  @Test("A mesh node connects to the strongest advertiser first, and to the next one 0.5 s later")
   func strongest() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
@@ -33,7 +33,7 @@ struct NeighbourFinderTests {
   }
 
   @Test(
-    "After a failed attempt the longest waiting advertiser is next; after a link the strongest"
+    "After a failed attempt a mesh node tries the advertiser that waits longest, and after a link the strongest"
   )
   func fairness() {
     var finder = NeighbourFinder()
@@ -59,7 +59,7 @@ struct NeighbourFinderTests {
     #expect(strongest == BluetoothAddress(200))
   }
 
-  @Test("While the node does not scan, an advertiser that was not received for long is not tried")
+  @Test("While a mesh node is not scanning, it does not try an advertiser that was not received for long")
   func notHeard() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -71,7 +71,7 @@ struct NeighbourFinderTests {
   }
 
   @Test(
-    "The weakest accepted signal depends on the number of neighbours",
+    "The weakest signal at which a mesh node connects depends on its number of neighbours",
     arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
   func weakWithNeighbours(rssi: Int, found: Double?) {
     var finder = NeighbourFinder()
@@ -80,7 +80,7 @@ struct NeighbourFinderTests {
     #expect((next != nil) == (found != nil))
   }
 
-  @Test("Without neighbours -95 dBm is accepted, and -100 dBm after 30 s")
+  @Test("A mesh node without neighbours connects at -95 dBm, and after 30 s at -100 dBm")
   func weakAlone() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -100), at: .zero)
@@ -98,7 +98,7 @@ struct NeighbourFinderTests {
     #expect(tooWeak == nil)
   }
 
-  @Test("No connection is made to a peer that has a link, recognised by address or by the ID in its scan response")
+  @Test("A mesh node does not connect to a linked peer, recognised by address or by the ID in the scan response")
   func linked() {
     var finder = NeighbourFinder()
     let peer = PeerID(rawValue: 77)
@@ -111,7 +111,7 @@ struct NeighbourFinderTests {
     #expect(free == Self.one)
   }
 
-  @Test("The pause is 3 s after a lost link, and 15, 30, 60 … up to 300 s after failed attempts")
+  @Test("A mesh node pauses 3 s after a lost link, and 15, 30, 60 … up to 300 s after failed attempts")
   func pauses() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -133,7 +133,7 @@ struct NeighbourFinderTests {
     #expect(again == Self.one)
   }
 
-  @Test("The end of a link shortens no pause, and failures still double it")
+  @Test("The end of a mesh link does not shorten a pause before connecting, and failures still double it")
   func endAfterward() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -161,7 +161,7 @@ struct NeighbourFinderTests {
     #expect(other.deadline(linked: [], peers: [], at: Self.second(60)) == Self.second(63))
   }
 
-  @Test("An announce over a link clears earlier failures, but no imposed pause")
+  @Test("An announce on a link resets the count of failures, but not a pause imposed on the peer")
   func metMeanwhile() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -176,7 +176,7 @@ struct NeighbourFinderTests {
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(30)) == Self.second(320))
   }
 
-  @Test("An advertiser that was just seen is preferred to a stronger one that was last seen over 3 s ago")
+  @Test("A mesh node tries an advertiser that was just received before a stronger one not received for over 3 s")
   func justSeen() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -50), at: .zero)
@@ -187,7 +187,7 @@ struct NeighbourFinderTests {
     #expect(second == Self.one, "without another candidate it is tried")
   }
 
-  @Test("An advertiser that was not seen for 12 s is not tried until it is seen again")
+  @Test("A mesh node does not try an advertiser that was not received for 12 s until it is received again")
   func absent() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -199,7 +199,7 @@ struct NeighbourFinderTests {
     #expect(again == Self.one)
   }
 
-  @Test("After a failed attempt there is a pause of two seconds, and only advertisers seen since are tried")
+  @Test("After a failed attempt a mesh node waits 2 s, and then tries only advertisers received since")
   func seenSince() {
     var finder = NeighbourFinder()
     let gone = (10..<20).map { BluetoothAddress(UInt64($0)) }
@@ -219,7 +219,7 @@ struct NeighbourFinderTests {
     #expect(nobody == nil, "the others have left")
   }
 
-  @Test("An attempt is abandoned after 3 s if its advertiser was not seen since it began and another one was")
+  @Test("A mesh node's attempt ends after 3 s if its advertiser was not received meanwhile and another one was")
   func outdone() {
     var finder = NeighbourFinder()
     func isOutdone(at seconds: Double, linked: Set<BluetoothAddress> = []) -> Bool {
@@ -244,7 +244,7 @@ struct NeighbourFinderTests {
     #expect(!isOutdone(at: 5), "it is there, and only slow")
   }
 
-  @Test("At most 256 advertisers and pauses are remembered")
+  @Test("A mesh node remembers at most 256 advertisers and pauses")
   func bounds() {
     var finder = NeighbourFinder()
     for number in 0..<2000 {
@@ -257,7 +257,7 @@ struct NeighbourFinderTests {
     #expect(finder.rssi(of: BluetoothAddress(1999)) == -60 && finder.rssi(of: BluetoothAddress(0)) == nil)
   }
 
-  @Test("Loss of the radio clears failures and advertisers, but no imposed pause")
+  @Test("The loss of the radio clears failures and advertisers, but no pause imposed on a peer")
   func radioAway() {
     var finder = NeighbourFinder()
     for _ in 0..<3 { finder.failed(Self.one, at: .zero) }
@@ -272,7 +272,7 @@ struct NeighbourFinderTests {
     #expect(next == Self.one)
   }
 
-  @Test("The node with the smaller ID connects first; the other waits 5 s, also after a lost link")
+  @Test("The mesh node with the smaller ID connects at once, and the other waits 5 s, also after a lost link")
   func courtesy() throws {
     let (small, large) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
     func finder(of own: PeerID, meeting peer: PeerID) -> NeighbourFinder {

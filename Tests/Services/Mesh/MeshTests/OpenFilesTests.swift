@@ -8,7 +8,7 @@ import Testing
 @testable import Mesh
 
 /// File descriptors of the mesh's files that programs hold open.
-@Suite("Files opened by programs")
+@Suite("Mesh files that programs have open")
 struct OpenFilesTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -47,7 +47,7 @@ struct OpenFilesTests {
     }
   }
 
-  @Test("Programs that open one file share a memory file and one read of the disk")
+  @Test("Programs that open the same file share one memory file, which is read from the disk once")
   @LoopActor
   func shared() throws {
     let shelf = Shelf()
@@ -61,7 +61,7 @@ struct OpenFilesTests {
     }
   }
 
-  @Test("Open files are limited in bytes, and closed ones free their space")
+  @Test("The total size of open files is limited, and closed files free their share")
   @LoopActor
   func bounded() {
     let shelf = Shelf()
@@ -79,7 +79,7 @@ struct OpenFilesTests {
     #expect(kept.allSatisfy { $0.bytes?.count == 1000 })
   }
 
-  @Test("A file uses no memory 60 s after it was closed")
+  @Test("A mesh file uses no memory 60 s after it was closed")
   @LoopActor
   func dropped() {
     let shelf = Shelf()
@@ -95,7 +95,9 @@ struct OpenFilesTests {
     #expect(shelf.reads == [1, 2, 1])
   }
 
-  @Test("A deleted or wiped file is not given out again, and programs keep open descriptors", arguments: [true, false])
+  @Test(
+    "A deleted or wiped file cannot be opened again, and programs keep the descriptors they have",
+    arguments: [true, false])
   @LoopActor
   func deleted(isWiped: Bool) throws {
     let village = Village()
@@ -129,7 +131,7 @@ struct OpenFilesTests {
     #expect(error.is(.notFound) || error.is(.failed))
   }
 
-  @Test("Few files are read at once and few programs wait; a failure reaches all of them")
+  @Test("The files read at once and the programs that wait are limited, and each of them gets a failure")
   @LoopActor
   func waiting() {
     let shelf = Shelf()

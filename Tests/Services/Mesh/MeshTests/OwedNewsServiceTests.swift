@@ -7,11 +7,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Notices and receipts over restarts")
+@Suite("Favourite notices and read receipts after restarts")
 struct OwedNewsServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A favourite withdrawn while the peer was away is reported after a restart")
+  @Test("A favourite mark that was withdrawn while the peer was absent is reported to it after a restart")
   @LoopActor
   func favourite() throws {
     let folder = try ScratchFolder()
@@ -32,7 +32,7 @@ struct OwedNewsServiceTests {
     #expect(village.wait(.seconds(10)) { bob.mesh.peers.marks[ann.id] == nil }, "nothing more is remembered of it")
   }
 
-  @Test("A read receipt for an absent sender is sent after a restart")
+  @Test("A read receipt for an absent sender is sent after a restart of the reader")
   @LoopActor
   func receipt() throws {
     let folder = try ScratchFolder()
@@ -52,7 +52,7 @@ struct OwedNewsServiceTests {
     #expect(village.wait(.seconds(60)) { ann.progress[number]?.last == .read })
   }
 
-  @Test("A sender that restarted after delivery still gets the read receipt")
+  @Test("A sender that restarted after the delivery still gets the read receipt")
   @LoopActor
   func restartedSender() throws {
     let folder = try ScratchFolder()

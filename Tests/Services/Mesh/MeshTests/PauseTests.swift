@@ -7,11 +7,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Pauses before the next connection")
+@Suite("Pauses before a mesh node connects again")
 struct PauseTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("An advertiser that sends malformed frames is not connected to for 5 min")
+  @Test("A node does not connect for 5 min to an advertiser that sent malformed frames")
   @LoopActor
   func garbage() throws {
     let village = Village()
@@ -28,7 +28,7 @@ struct PauseTests {
   }
 
   @Test(
-    "An advertiser that never announces itself is connected to at growing intervals"
+    "A node connects at growing intervals to an advertiser that never announces itself"
   )
   @LoopActor
   func silent() throws {
@@ -49,7 +49,7 @@ struct PauseTests {
     phone.leave()
   }
 
-  @Test("A connection attempt ends after 10 s")
+  @Test("A connection attempt of a mesh node ends after 10 s")
   @LoopActor
   func noLink() throws {
     let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
@@ -66,7 +66,7 @@ struct PauseTests {
   }
 
   @Test(
-    "A phone that arrives while connections to absent ones are tried is linked within 6 s"
+    "A phone that arrives while attempts to absent phones are running is linked within 6 s"
   )
   @LoopActor
   func othersHaveLeft() throws {
@@ -90,7 +90,7 @@ struct PauseTests {
   }
 
   @Test(
-    "In the time when a person is expected, an attempt of 10 s is followed by a pause of 20 s",
+    "While another service awaits a person, a mesh attempt of 10 s is followed by a pause of 20 s",
     arguments: [true, false])
   @LoopActor
   func personAwaited(isAwaited: Bool) throws {
@@ -121,7 +121,7 @@ struct PauseTests {
     #expect(!ann.mesh.node.radio.isPersonAwaited)
   }
 
-  @Test("An advertiser that proves not to be a node is tried after 15, 30 and 60 s")
+  @Test("An advertiser that proves not to be a mesh node is tried again after 15, 30 and 60 s")
   @LoopActor
   func noNode() throws {
     let village = Village()

@@ -9,13 +9,13 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Energy use of a node")
+@Suite("Energy use of a mesh node")
 struct PowerTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  @Test("On battery a node scans 2 s of 30, and for 10 s after messages")
+  @Test("On battery a node scans for 2 s of every 30 s, and for 10 s after messages")
   func duty() {
     var duty = ScanDuty()
     func look(_ seconds: Double) -> (Bool, Double) {
@@ -39,7 +39,7 @@ struct PowerTests {
     #expect(look(3636).1 == 3646 && look(3640).0 && !look(3646).0)
   }
 
-  @Test("Seconds of scanning, advertising and links are counted, those of links for each link")
+  @Test("The seconds of scanning and advertising are counted, and those of links for each link")
   func meters() {
     var use = RadioUse()
     use.scan(true, at: Self.second(1))
@@ -160,7 +160,7 @@ struct PowerTests {
   }
 
   @Test(
-    "On battery a node scans at most 8% of a day, 7% with two neighbours, with one wake-up a second"
+    "On battery a node scans at most 8% of a day, or 7% with two neighbours, with one wake-up a second"
   )
   @LoopActor
   func day() async {
@@ -181,7 +181,7 @@ struct PowerTests {
     print("mains, 0 neighbours: \(Self.spend(.mains, neighbours: 0, for: .seconds(86_400)))")
   }
 
-  @Test("A newcomer and a node on battery are linked within 60 s in 19 of 20 cases")
+  @Test("A new node and a node on battery are linked within 60 s in 19 of 20 cases")
   @LoopActor
   func found() async {
     for power in [MeshSettings.Power.battery, .mains] {
@@ -227,7 +227,7 @@ struct PowerTests {
     #expect(village.wait(.seconds(90)) { ann.mesh.neighbours == 1 })
   }
 
-  @Test("Messages wake a node on battery, sync requests do not")
+  @Test("Messages make a node on battery scan longer, and sync requests do not")
   @LoopActor
   func traffic() async throws {
     let village = Village()
@@ -248,7 +248,7 @@ struct PowerTests {
     #expect(ann.mesh.links.search.scan != nil)
   }
 
-  @Test("The power setting applies at once: without mains a node scans and advertises less")
+  @Test("A changed power setting applies at once: off mains power a node scans and advertises less")
   @LoopActor
   func reload() async throws {
     let village = Village()

@@ -16,7 +16,7 @@ import Testing
 struct PromiseTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A blocked peer stays blocked after a restart: nothing of it is shown or stored")
+  @Test("A blocked peer stays blocked after a restart, and none of its messages is shown or stored")
   @LoopActor
   func blockedAfterRestart() throws {
     let folder = try ScratchFolder()
@@ -35,7 +35,7 @@ struct PromiseTests {
     #expect(bob.mesh.peers.view(of: ann.id)?.marks.isBlocked == true)
   }
 
-  @Test("Text, file and ping to a name of two peers reach neither")
+  @Test("A text, file or ping to a name of two peers is sent to neither of them")
   @LoopActor
   func sameNames() throws {
     let village = Village()
@@ -59,7 +59,7 @@ struct PromiseTests {
     #expect(twins.allSatisfy { $0.texts.isEmpty && $0.mesh.files.log.numbers.isEmpty })
   }
 
-  @Test("`Say` is answered after the disk has stored the message")
+  @Test("`Say` is answered only after the disk has stored the message")
   @LoopActor
   func sayBeforeCommit() throws {
     let folder = try ScratchFolder()
@@ -84,7 +84,7 @@ struct PromiseTests {
     #expect(answers.sorted() == ["said", "told"])
   }
 
-  @Test("A logged public message is not reported again after a restart")
+  @Test("A stored public message is not reported again after a restart")
   @LoopActor
   func reportedOnce() throws {
     let folder = try ScratchFolder()
@@ -108,7 +108,7 @@ struct PromiseTests {
     #expect(bob.texts == ["once"] && bob.waiting == [])
   }
 
-  @Test("A clock set back by 1 s fails no waiting message, and one set back by 1 h applies")
+  @Test("A clock set back by 1 s makes no waiting message fail; one set back by 1 h is followed")
   @LoopActor
   func clockSetBack() throws {
     let village = Village()
@@ -131,7 +131,7 @@ struct PromiseTests {
     #expect(abs(Int64(newest) - clock.milliseconds) <= 1000, "packets have the new time")
   }
 
-  @Test("A reload does not change the role", arguments: NodeRole.allCases)
+  @Test("A reload of the configuration does not change the node's role", arguments: NodeRole.allCases)
   @LoopActor
   func reloadedRole(role: NodeRole) throws {
     for before in NodeRole.allCases {
@@ -151,7 +151,7 @@ struct PromiseTests {
   }
 
   @Test(
-    "One link of the adapter stays free for other services, whatever `Peers=` is",
+    "One link of the adapter stays free for other services, whatever the value of `Peers=`",
     arguments: [(7, 8, 7), (8, 8, 7), (64, 8, 7), (7, 4, 3), (3, 2, 1), (7, 1, 1), (1, 8, 1)])
   func lastLink(peers: Int, adapter: Int, expected: Int) throws {
     var configuration = Configuration(of: "the test", [MeshSettings.self, RadioSettings.self])
@@ -163,7 +163,7 @@ struct PromiseTests {
   }
 
   @Test(
-    "A clock is trusted if synchronised or with `TrustClock=yes`, but not before 2026",
+    "A clock is trusted if synchronised, or with `TrustClock=yes`, but never before 2026",
     arguments: [
       (false, false, false, false), (false, true, false, true), (true, false, false, true), (true, true, false, true),
       (true, false, true, false), (true, true, true, false), (false, true, true, false),

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("The time a peer was last seen")
+@Suite("When a mesh peer was last seen")
 struct SeenTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -37,7 +37,7 @@ struct SeenTests {
     return seen.count
   }
 
-  @Test("Changes of a peer are stored once a second, its presence once a minute")
+  @Test("Changes of a mesh peer are stored at most once a second, and its presence once a minute")
   @LoopActor
   func kept() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -51,7 +51,7 @@ struct SeenTests {
     #expect(bob.mesh.peers.marks[ann.id]?.nickname == "ann")
   }
 
-  @Test("The last change within a second is stored at its end")
+  @Test("The last change of a mesh peer within a second is stored at the end of the second")
   @LoopActor
   func lastNews() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -62,7 +62,7 @@ struct SeenTests {
     #expect(bob.mesh.peers.marks[ann.id]?.nickname == "ann" && bob.mesh.peers.unkeptNews.isEmpty)
   }
 
-  @Test("For a peer that vanished, the time of its last packet is stored")
+  @Test("For a mesh peer that disappeared, the time of its last packet is stored")
   @LoopActor
   func silent() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -74,7 +74,7 @@ struct SeenTests {
     #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.node.time > time + 300_000)
   }
 
-  @Test("For a peer that leaves after hours, the time of its leave is stored")
+  @Test("For a mesh peer that leaves after hours, the time of its leave is stored")
   @LoopActor
   func left() async throws {
     let (village, ann, bob) = try Self.favourite()

@@ -14,7 +14,7 @@ import Transfers
 @testable import Mesh
 
 /// A kiosk whose machine is also a node of the mesh.
-@Suite("Verifier and mesh on one radio")
+@Suite("Verifier and mesh on one adapter")
 struct SharedRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -78,7 +78,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "Beside four busy mesh neighbours a 100 KB credential takes at most 25% longer, and no link is lost")
+    "With four busy mesh neighbours a 100 KB transfer takes at most 25% longer, and no link is lost")
   @LoopActor
   func credentialBesideTalk() async throws {
     let credential = sampleCredential(100_000)
@@ -109,7 +109,7 @@ struct SharedRadioTests {
     return begin.duration(to: hall.time.now)
   }
 
-  @Test("A wallet is served within 5 s although the mesh uses all its links")
+  @Test("A wallet is served within 5 s even if the mesh uses all its links")
   @LoopActor
   func crowdedRadio() async throws {
     let hall = Hall(links: 8)
@@ -123,7 +123,7 @@ struct SharedRadioTests {
     #expect(begin.duration(to: hall.time.now) < .seconds(5))
   }
 
-  @Test("During a transfer the mesh neither scans nor connects")
+  @Test("During a credential transfer the mesh neither scans nor connects")
   @LoopActor
   func quiet() async throws {
     let hall = Hall(links: 8)

@@ -6,11 +6,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Nodes on the simulated radio")
+@Suite("Mesh nodes on the simulated radio")
 struct TalkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two nodes exchange announces and public messages")
+  @Test("Two mesh nodes exchange announces and public messages")
   @LoopActor
   func publicLines() async throws {
     let village = Village()
@@ -27,7 +27,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(2)) { ann.texts == ["good morning to you"] })
   }
 
-  @Test("A private message is delivered and read, and its sender gets both states")
+  @Test("A private message is delivered and read, and its sender is notified of both")
   @LoopActor
   func privateText() async throws {
     let village = Village()
@@ -40,7 +40,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(2)) { ann.progress[number] == [.sent, .delivered, .read] })
   }
 
-  @Test("Three nodes in a row exchange public and private messages over the middle")
+  @Test("Three nodes in a row exchange public and private messages through the middle node")
   @LoopActor
   func line() async throws {
     let village = Village()
@@ -57,7 +57,7 @@ struct TalkTests {
     #expect(pairs.contains { $0 == (min(ann.id, bob.id), max(ann.id, bob.id)) })
   }
 
-  @Test("A peer that left is not a neighbour, and its link is cut")
+  @Test("A peer that sent a leave is not a neighbour any more, and its link is cut")
   @LoopActor
   func left() throws {
     let village = Village()
@@ -75,7 +75,7 @@ struct TalkTests {
     #expect(ann.mesh.links.ports[link] == nil)
   }
 
-  @Test("A message to an absent peer waits and is delivered on its return")
+  @Test("A message to an absent peer waits, and is delivered when the peer returns")
   @LoopActor
   func awayAndBack() async throws {
     let village = Village()
@@ -92,7 +92,7 @@ struct TalkTests {
     #expect(bob.texts == ["when you are back"])
   }
 
-  @Test("Two simultaneous connections end with one link", arguments: Array(1...40) as [UInt64])
+  @Test("Two nodes that connect to each other at once end up with one link", arguments: Array(1...40) as [UInt64])
   @LoopActor
   func simultaneous(seed: UInt64) async throws {
     let village = Village(seed: seed)
@@ -105,7 +105,7 @@ struct TalkTests {
     #expect(Set(ann.mesh.links.ports.keys) == links, "the link stays")
   }
 
-  @Test("A node with an untrusted clock sends nothing")
+  @Test("A node whose clock is not trusted sends nothing")
   @LoopActor
   func clock() async throws {
     let village = Village()
@@ -121,7 +121,7 @@ struct TalkTests {
     #expect(bob.mesh.reason.isEmpty)
   }
 
-  @Test("A message written before the clock was trusted arrives, with its corrected time", arguments: [2, 40])
+  @Test("A message written before the clock was trusted is sent later, with its corrected time", arguments: [2, 40])
   @LoopActor
   func toldEarly(days: Int64) throws {
     let village = Village()
@@ -142,7 +142,7 @@ struct TalkTests {
   }
 
   @Test(
-    "Two nodes with untrusted clocks meet within 40 s once the clocks are trusted")
+    "Two nodes with untrusted clocks are linked within 40 s after the clocks become trusted")
   @LoopActor
   func clocksOfBoth() async throws {
     let village = Village()
@@ -156,7 +156,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(40)) { village.isAcquainted })
   }
 
-  @Test("Two agreeing neighbours make a clock trusted until it is set")
+  @Test("A clock that agrees with two neighbours is trusted, until the clock is set")
   @LoopActor
   func clockOfNeighbours() async throws {
     let village = Village()
@@ -173,7 +173,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(60)) { bob.mesh.state == .connected })
   }
 
-  @Test("A stopping node sends a leave, and others remove it within 1 s")
+  @Test("A node that stops sends a leave, and its neighbours remove it within 1 s")
   @LoopActor
   func leave() async throws {
     let village = Village()
@@ -184,7 +184,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(1)) { bob.mesh.links.ports.isEmpty })
   }
 
-  @Test("A lost link is replaced within 20 s")
+  @Test("After a mesh link is lost, a new link is made within 20 s")
   @LoopActor
   func linkLost() async throws {
     let village = Village()

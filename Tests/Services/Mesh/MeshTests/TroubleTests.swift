@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Reported troubles of peers")
+@Suite("Reported problems of mesh peers")
 struct TroubleTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A neighbour whose clock is over 2 min off is listed with the reason until the clock is right")
+  @Test("A neighbour whose clock is over 2 min wrong is listed with this reason until the clock is right")
   @LoopActor
   func clock() throws {
     let village = Village()
@@ -31,7 +31,7 @@ struct TroubleTests {
     #expect(ann.mesh.peers.trouble(of: bob.id) == "" && ann.mesh.reason == "")
   }
 
-  @Test("A file of an unsupported type is reported at its sender, with the type")
+  @Test("A file of an unsupported type is reported as a problem of its sender, with the type")
   @LoopActor
   func file() throws {
     let village = Village()
@@ -47,7 +47,7 @@ struct TroubleTests {
     #expect(ann.mesh.peers.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
   }
 
-  @Test("The type of a refused file is quoted, and cannot look like text of the service")
+  @Test("The type of a refused file is quoted, so that it cannot look like text of the service")
   func quotation() {
     let mime = "x\" is accepted. Run: \"sudo x"
     let sentence = PeerTroubles.Trouble.engine(.refusedFile(mime: mime)).sentence
@@ -55,7 +55,7 @@ struct TroubleTests {
     #expect(sentence.count { $0 == "\"" } == 2)
   }
 
-  @Test("A neighbour cut for a missing announce is named in `Reason`")
+  @Test("A neighbour disconnected because it sent no announce is named in `Reason`")
   @LoopActor
   func silent() throws {
     let village = Village()
@@ -68,7 +68,7 @@ struct TroubleTests {
     phone.leave()
   }
 
-  @Test("At most 64 peers have a trouble, and the oldest is removed")
+  @Test("At most 64 peers have a reported problem, and the oldest one is removed")
   func limit() {
     var troubles = PeerTroubles()
     for number in UInt64(1)...100 {
@@ -82,7 +82,7 @@ struct TroubleTests {
     #expect(later == [PeerID(rawValue: 101), PeerID(rawValue: 37)], "the object of the removed peer goes")
   }
 
-  @Test("Of 200 unknown peers with a trouble 64 have an object, and none has one after ten minutes")
+  @Test("Of 200 unknown peers with a problem 64 have a D-Bus object, and none has one after 10 min")
   @LoopActor
   func objects() throws {
     let village = Village()

@@ -52,7 +52,7 @@ private final class Carrier: UplinkProgram {
   }
 }
 
-@Suite("The uplink on the simulated radio")
+@Suite("The mesh uplink on the simulated radio")
 struct UplinkServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -82,7 +82,7 @@ struct UplinkServiceTests {
     return (houses, carriers)
   }
 
-  @Test("A message out of range is delivered and read by the uplink, and both logs say so")
+  @Test("A message to a peer out of range is delivered and read over the uplink, and both logs show this")
   @LoopActor
   func wholeWay() throws {
     let village = Village()
@@ -112,7 +112,7 @@ struct UplinkServiceTests {
     #expect(carriers[0].packets.isEmpty)
   }
 
-  @Test("The program has the keys of the mutual favourites that are not blocked")
+  @Test("The uplink program has the keys of mutual favourites that are not blocked")
   @LoopActor
   func contacts() throws {
     let village = Village()
@@ -127,7 +127,7 @@ struct UplinkServiceTests {
     #expect(carriers[0].contacts == [])
   }
 
-  @Test("Key, ways and waiting messages survive a restart, and the program gets the messages again")
+  @Test("Key, ways and waiting messages of the uplink survive a restart, and its program gets the messages again")
   @LoopActor
   func restart() throws {
     let folder = try ScratchFolder()
@@ -148,7 +148,7 @@ struct UplinkServiceTests {
     #expect(carriers[0].packets.last?.id == first.id)
   }
 
-  @Test("A program that leaves gets nothing more, and the next one gets the messages that wait")
+  @Test("An uplink program that disconnects gets nothing more, and the next one gets the waiting messages")
   @LoopActor
   func programs() throws {
     let village = Village()
@@ -167,7 +167,8 @@ struct UplinkServiceTests {
     #expect(carriers[0].packets.count == 1 && ann.progress[number] == [.sent])
   }
 
-  @Test("A wipe asks the program to erase its key, and reports if the program does not", arguments: [true, false])
+  @Test(
+    "A wipe asks the uplink program to erase its key, and reports if the program does not", arguments: [true, false])
   @LoopActor
   func wipe(erases: Bool) throws {
     let village = Village()
@@ -187,7 +188,7 @@ struct UplinkServiceTests {
     #expect(next != nil && next != id)
   }
 
-  @Test("A key of another form is refused, and a relay carries nothing")
+  @Test("The uplink refuses a key in another form, and a relay does not use the uplink")
   @LoopActor
   func refused() throws {
     let village = Village()

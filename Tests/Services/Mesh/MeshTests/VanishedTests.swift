@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Absent peers and empty texts")
+@Suite("Absent mesh peers and empty texts")
 struct VanishedTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A neighbour whose link ended has 0 hops, and one that is received over others has 2")
+  @Test("A neighbour whose link ended has 0 hops, and one that is still received over other peers has 2")
   @LoopActor
   func vanished() throws {
     let village = Village()
@@ -28,7 +28,7 @@ struct VanishedTests {
     #expect(ann.mesh.neighbours == 0)
   }
 
-  @Test("A text to the node itself, or one of blanks, is refused")
+  @Test("A private text to the node itself, or one of blanks only, is refused")
   @LoopActor
   func refused() throws {
     let village = Village()
@@ -42,7 +42,7 @@ struct VanishedTests {
     #expect(ann.mesh.messages.log.messages.isEmpty)
   }
 
-  @Test("When a peer is blocked, its messages count as seen and no receipts are sent")
+  @Test("When a peer is blocked, its messages are marked as seen, and no read receipts are sent")
   @LoopActor
   func blocked() throws {
     let village = Village()

@@ -8,7 +8,7 @@ import Testing
 @testable import DBus
 @testable import Mesh
 
-@Suite("A node after a wipe")
+@Suite("A mesh node after a wipe")
 struct WipeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -20,7 +20,7 @@ struct WipeTests {
   }
 
   @Test(
-    "Message numbers continue after a wipe", arguments: [true, false])
+    "Mesh message numbers continue after a wipe", arguments: [true, false])
   @LoopActor
   func numbers(hasDisk: Bool) throws {
     let folder = try ScratchFolder()
@@ -46,7 +46,7 @@ struct WipeTests {
     #expect(try bob.mesh.messages.say("own") > number)
   }
 
-  @Test("Messages and files erased by a wipe do not return from neighbours, also after a restart")
+  @Test("Messages and files erased by a wipe do not return from neighbours, even after a restart")
   @LoopActor
   func erased() throws {
     let folder = try ScratchFolder()
@@ -78,7 +78,7 @@ struct WipeTests {
     #expect(village.wait(.seconds(10)) { ann.texts == ["and on we go"] })
   }
 
-  @Test("Messages from before a wipe are not shown as new; later ones from a neighbour with a slow clock are")
+  @Test("Messages from before a wipe are not shown as new; later ones are, even from a neighbour with a slow clock")
   @LoopActor
   func predating() throws {
     let village = Village()
@@ -101,7 +101,7 @@ struct WipeTests {
     #expect(village.wait(.seconds(10)) { ann.texts == ["a minute behind"] })
   }
 
-  @Test("A wipe leaves no known peer, mark or peer object")
+  @Test("After a wipe there is no known peer, no mark and no peer object")
   @LoopActor
   func marks() throws {
     let village = Village()

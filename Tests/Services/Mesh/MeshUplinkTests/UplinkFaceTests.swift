@@ -67,13 +67,13 @@ private final class NodeOnBus {
   }
 }
 
-@Suite("org.earshot.MeshUplink1 on a private bus", .serialized)
+@Suite("The D-Bus interface org.earshot.MeshUplink1", .serialized)
 struct UplinkFaceTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let key = DBusValue.string("npub1" + String(repeating: "q", count: 58))
 
-  @Test("Another user than earshot-nostr is refused with Denied, and changes nothing")
+  @Test("A user other than earshot-nostr that calls MeshUplink1 gets Denied, and changes nothing")
   @LoopActor
   func otherUser() async throws {
     let node = try await NodeOnBus(users: { [getuid() + 1] })
@@ -85,7 +85,7 @@ struct UplinkFaceTests {
     #expect(!node.service.uplink.isAttached)
   }
 
-  @Test("The first program carries packets until it leaves the bus, and another one gets Busy meanwhile")
+  @Test("The first uplink program carries packets until it leaves the bus, and a second one gets Busy")
   @LoopActor
   func oneProgram() async throws {
     let node = try await NodeOnBus()
@@ -123,7 +123,7 @@ struct UplinkFaceTests {
 
   /// The user `bin` stands for `earshot-nostr`, and the group `daemon` for `earshot`; every machine has them.
   @Test(
-    "Only the user earshot-nostr may carry packets, by the policy and by the service's own check",
+    "Only the user earshot-nostr may carry packets, by the bus policy and by the service's own check",
     .enabled(if: getuid() == 0, "only root can be several users"), arguments: [true, false])
   @LoopActor
   func policy(isInstalled: Bool) async throws {

@@ -3,14 +3,14 @@ import Testing
 
 @testable import MeshViews
 
-@Suite("Views of mesh D-Bus values")
+@Suite("Reading mesh values from D-Bus")
 struct MeshViewsTests {
   static let row: [DBusValue] = [
     .uint32(7), .uint64(1_700_000_000_123), .string("00112233445566aa"), .string("00112233445566aa"), .string("bob"),
     .string("hello"), .string("unread"), .string("mesh"),
   ]
 
-  @Test("A valid message structure is read, and a malformed one is refused")
+  @Test("A valid D-Bus message structure is read, and a malformed one is refused")
   func message() {
     let message = MeshMessageView(.structure(Self.row))
     #expect(
@@ -33,7 +33,7 @@ struct MeshViewsTests {
     #expect(MeshMessageView(.structure(row))?.isByUplink == true)
   }
 
-  @Test("Peers and node are read from the objects of the service")
+  @Test("Mesh peers and the node are read from the service's D-Bus objects")
   func objects() throws {
     let objects: [String: [String: [String: DBusValue]]] = [
       "/org/earshot/mesh": [MeshNames.interface: ["Nickname": .string("me"), "Links": .uint32(2)]],

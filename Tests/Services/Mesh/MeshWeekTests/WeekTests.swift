@@ -174,11 +174,11 @@ private final class Street {
   var diskBytes: Int { get throws { try folder.sizes().values.reduce(0, +) } }
 }
 
-@Suite("Long runs of a node", .serialized)
+@Suite("Long runs of a mesh node", .serialized)
 struct WeekTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Over days of peers that come and go the node's state does not grow")
+  @Test("Over days in which peers come and go the state of a mesh node does not grow")
   @LoopActor
   func week() throws {
     let street = try Street()

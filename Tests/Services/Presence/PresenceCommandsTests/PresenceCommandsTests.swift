@@ -93,7 +93,7 @@ struct PresenceCommandsTests {
     "show", "key", "add", "remove", "announce", "silence", "peers", "watch", "connect", "serve",
   ]
 
-  @Test("Every verb has help in 80 columns, --json and an action")
+  @Test("Every verb of `earshot presence` has help in 80 columns, --json and an action")
   func verbs() throws {
     let tool = ToolProgram([PresenceTool.part], version: "1")
     let presence = try #require(tool.grammar.commands.first { $0.name == "presence" })
@@ -107,7 +107,7 @@ struct PresenceCommandsTests {
     #expect(try tool.grammar.parse(["presence"]).path == ["presence", "show"])
   }
 
-  @Test("`show` names the missing medium and the counters that are not 0")
+  @Test("`presence show` names the missing medium and the counters that are not 0")
   @LoopActor
   func show() async throws {
     let bus = try await PresenceBus()
@@ -122,7 +122,7 @@ struct PresenceCommandsTests {
     #expect(await bus.run("key") == ToolCall(.ok, "KEY\n"))
   }
 
-  @Test("`peers` lists the ways to each peer")
+  @Test("`presence peers` lists the ways to each peer")
   @LoopActor
   func peers() async throws {
     let bus = try await PresenceBus()
@@ -133,7 +133,7 @@ struct PresenceCommandsTests {
     #expect(await bus.run("peers", "--json").output.contains("\"ways\""))
   }
 
-  @Test("`announce` and `silence` make one call each, and `add` shows the fingerprint")
+  @Test("`presence announce` and `silence` make one D-Bus call each, and `add` shows the fingerprint")
   @LoopActor
   func announce() async throws {
     let bus = try await PresenceBus()
@@ -145,7 +145,7 @@ struct PresenceCommandsTests {
     #expect(bus.calls.count == 4 && bus.calls[1] == "Silence" && bus.calls[3].contains("/peers/2"))
   }
 
-  @Test("`connect` copies standard input to the stream, and the stream to standard output")
+  @Test("`presence connect` copies standard input to the stream, and the stream to standard output")
   @LoopActor
   func connect() async throws {
     let bus = try await PresenceBus()
@@ -155,7 +155,7 @@ struct PresenceCommandsTests {
     #expect(unknown.code == .failed && unknown.failure?.contains("earshot presence peers") == true)
   }
 
-  @Test("A refusal of the service is a failure with the service's sentence")
+  @Test("A refused `presence` command fails with the sentence of the service")
   @LoopActor
   func refused() async throws {
     let bus = try await PresenceBus()

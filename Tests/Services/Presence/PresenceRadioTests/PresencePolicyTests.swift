@@ -59,7 +59,7 @@ private final class PolicedRadio {
   }
 }
 
-@Suite("Access to the radio of private presence", .serialized)
+@Suite("Access to the D-Bus interface of the presence radio", .serialized)
 struct PresencePolicyTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -70,7 +70,7 @@ struct PresencePolicyTests {
   ]
 
   @Test(
-    "Only the user earshot-presence may use the radio, by the bus policy and by the service's own check",
+    "Only the user earshot-presence may use the presence radio, by bus policy and by the service's check",
     .enabled(if: getuid() == 0, "only root can be several users"), arguments: [true, false])
   @LoopActor
   func users(withPolicy: Bool) async throws {

@@ -79,13 +79,13 @@ private final class RadioOnBus {
   }
 }
 
-@Suite("org.earshot.PresenceRadio1 on a private bus", .serialized)
+@Suite("The D-Bus interface org.earshot.PresenceRadio1", .serialized)
 struct PresenceRadioFaceTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let error = "org.earshot.Error."
 
-  @Test("Another user than earshot-presence is refused with Denied, and changes nothing")
+  @Test("A user other than earshot-presence that calls PresenceRadio1 gets Denied, and changes nothing")
   @LoopActor
   func otherUser() async throws {
     let radio = try await RadioOnBus(users: { [getuid() + 1] })
@@ -112,7 +112,7 @@ struct PresenceRadioFaceTests {
     var numbers: Set<UInt32> = []
   }
 
-  @Test("A user that is created while the service runs may call at once")
+  @Test("A user earshot-presence that is created while the service runs may call at once")
   @LoopActor
   func laterUser() async throws {
     let users = Users()
@@ -123,7 +123,7 @@ struct PresenceRadioFaceTests {
     #expect(await radio.error("Silence") == "")
   }
 
-  @Test("The first program has the radio until it leaves the bus, and another program gets Busy meanwhile")
+  @Test("The first presence program has the radio until it leaves the bus, and a second one gets Busy")
   @LoopActor
   func oneProgram() async throws {
     let radio = try await RadioOnBus()
@@ -146,7 +146,7 @@ struct PresenceRadioFaceTests {
     _ = try await radio.call("Silence")
   }
 
-  @Test("Bad arguments get InvalidArgs, and a device that does not answer gets PeerLost")
+  @Test("PresenceRadio1 answers bad arguments with InvalidArgs, and PeerLost if a device does not answer")
   @LoopActor
   func errors() async throws {
     let radio = try await RadioOnBus()
@@ -156,7 +156,7 @@ struct PresenceRadioFaceTests {
     #expect(await radio.error("Connect", .string("00:11:22:33:44:55")) == Self.error + "PeerLost")
   }
 
-  @Test("Scan results and links are sent to the program as calls, and no property or signal has an address")
+  @Test("Scan results and links are sent to the presence program as calls; no property or signal has an address")
   @LoopActor
   func sink() async throws {
     let radio = try await RadioOnBus()

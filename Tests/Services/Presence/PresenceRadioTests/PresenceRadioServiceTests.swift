@@ -103,7 +103,7 @@ private final class Observer: RadioDriverDelegate {
 @Suite struct PresenceRadioAdvertisingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Each generation is sent in 29 bytes without flags, and from a new address")
+  @Test("Each generation of beacons is advertised in 29 bytes without flags, from a new address")
   @LoopActor
   func advertisement() throws {
     let time = VirtualTime()
@@ -131,7 +131,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(observer.packets.count == count && !machine.service.isAnnouncing)
   }
 
-  @Test("The literal form is sent only with LiteralAdvertisement=yes, and counts as a new generation each time")
+  @Test("The literal form is advertised only with LiteralAdvertisement=yes, and each one counts as a new generation")
   @LoopActor
   func literal() throws {
     let time = VirtualTime()
@@ -150,7 +150,8 @@ private final class Observer: RadioDriverDelegate {
   }
 
   @Test(
-    "Scan results are reported while requested, with and without reports of single packets", arguments: [true, false])
+    "Presence scan results are reported while requested, whether the driver delivers packets or not",
+    arguments: [true, false])
   @LoopActor
   func scanning(seesPackets: Bool) throws {
     let time = VirtualTime()
@@ -169,7 +170,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(other.sink.sightings.count == 3)
   }
 
-  @Test("A radio that cannot open links does not scan, reports the reason, and still announces")
+  @Test("A presence radio that cannot open links does not scan, reports the reason, and still announces")
   @LoopActor
   func noClient() throws {
     let time = VirtualTime()
@@ -208,7 +209,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(!machine.node.status.traits.isReachable && !machine.service.isAnnouncing && !machine.service.isAttached)
   }
 
-  @Test("Without an adapter the reason is the radio's, and the advertisement returns with the adapter")
+  @Test("Without an adapter the presence reason is the radio's, and the advertisement returns with the adapter")
   @LoopActor
   func noAdapter() throws {
     let time = VirtualTime()
@@ -248,7 +249,7 @@ struct PresenceRadioLinkTests {
     return try await outcome.next()
   }
 
-  @Test("A link carries bytes both ways, and each side learns the other's address")
+  @Test("A presence link carries bytes both ways, and each side gets the other's Bluetooth address")
   @LoopActor
   func link() async throws {
     let (_, server, client) = try Self.machines()
@@ -271,7 +272,7 @@ struct PresenceRadioLinkTests {
     #expect(server.count("BytesFromPeers") == 500_000)
   }
 
-  @Test("A lost link ends the program's socket on both sides")
+  @Test("A lost link closes the program's socket on both sides")
   @LoopActor
   func loss() async throws {
     let (air, server, client) = try Self.machines()
@@ -295,7 +296,7 @@ struct PresenceRadioLinkTests {
     #expect(client.count("FailedLinks") == 1)
   }
 
-  @Test("The sixth link of one address in a minute is closed and counted")
+  @Test("The sixth link from one address in a minute is closed and counted")
   @LoopActor
   func rate() async throws {
     let (_, server, client) = try Self.machines()
@@ -308,7 +309,7 @@ struct PresenceRadioLinkTests {
     #expect(server.sink.count == 5 && server.count("RFCOMMConnectionsTooFast") == 1)
   }
 
-  @Test("At most 30 links are open; a further one is refused on either side until one ends")
+  @Test("Up to 30 presence links are open, and either side refuses a further one until one ends")
   @LoopActor
   func total() async throws {
     let (air, server, _) = try Self.machines()
@@ -335,7 +336,7 @@ struct PresenceRadioLinkTests {
     withExtendedLifetime((ends, clients, again)) {}
   }
 
-  @Test("A program that leaves the bus loses its links, and without a program no link is accepted")
+  @Test("A presence program that leaves the bus loses its links, and without a program no link is accepted")
   @LoopActor
   func leaving() async throws {
     let (_, server, client) = try Self.machines()

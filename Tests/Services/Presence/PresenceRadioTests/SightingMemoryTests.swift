@@ -12,7 +12,7 @@ import Thali
 
   private static func at(_ seconds: Int) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  @Test("A new generation is reported at once, and the same one again after 10 s")
+  @Test("A new generation of beacons is reported at once, and the same one again after 10 s")
   func repetition() {
     var memory = SightingMemory()
     #expect(memory.receive(Self.device, 7, from: Self.one, at: Self.at(0)) == 7)
@@ -22,7 +22,7 @@ import Thali
     #expect(memory.receive(Self.device, 8, from: Self.two, at: Self.at(19)) == 8)
   }
 
-  @Test("An advertisement without a generation counts as a new one when its sender's address changes")
+  @Test("An advertisement without a generation counts as new when its sender's address changes")
   func literal() {
     var memory = SightingMemory()
     #expect(memory.receive(Self.device, nil, from: Self.one, at: Self.at(0)) == 0)
@@ -31,7 +31,7 @@ import Thali
     #expect(memory.receive(Self.device, nil, from: Self.two, at: Self.at(3)) == nil)
   }
 
-  @Test("A flood of senders is reported at 100 in a second at most, and 200 are remembered")
+  @Test("Of a flood of senders at most 100 are reported in a second, and 200 are remembered")
   func flood() {
     var memory = SightingMemory()
     var reported = 0

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PresenceRadio
 
-@Suite("A relay between an RFCOMM link and a program", .serialized)
+@Suite("The relay between an RFCOMM link and a program", .serialized)
 struct StreamRelayTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -59,7 +59,7 @@ struct StreamRelayTests {
     }
   }
 
-  @Test("A program that has ended its own direction still gets the last bytes of a link that has ended")
+  @Test("A program that has ended its sending direction still gets the last bytes of a link that ended")
   @LoopActor
   func lastBytes() async throws {
     let world = try World()

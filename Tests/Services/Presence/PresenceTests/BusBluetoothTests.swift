@@ -70,7 +70,7 @@ private final class RecordingRadio {
   }
 }
 
-@Suite("Bluetooth through earshotd", .serialized)
+@Suite("Bluetooth of private presence through earshotd", .serialized)
 struct BusBluetoothTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -115,7 +115,7 @@ struct BusBluetoothTests {
     }
   }
 
-  @Test("Without earshotd the reason names it, and all requests are repeated when it returns")
+  @Test("Without earshotd the presence reason names it, and all requests are repeated when it returns")
   @LoopActor
   func returning() async throws {
     let setup = try await Setup()
@@ -133,7 +133,7 @@ struct BusBluetoothTests {
     }
   }
 
-  @Test("Scan results and links from earshotd are reported, and those from another program are refused")
+  @Test("Scan results and links from earshotd are accepted, and those from other programs are refused")
   @LoopActor
   func sink() async throws {
     let setup = try await Setup()
@@ -162,7 +162,7 @@ struct BusBluetoothTests {
     #expect(setup.events.all.count == 2)
   }
 
-  @Test("earshotd opens a link, and its refusal is the reason why Bluetooth is not used")
+  @Test("earshotd opens presence links, and its refusal is shown as the reason why Bluetooth is not used")
   @LoopActor
   func connecting() async throws {
     let setup = try await Setup()
@@ -182,7 +182,7 @@ struct BusBluetoothTests {
     #expect(setup.bluetooth.reason == "Bluetooth is not used: Another program uses the radio.")
   }
 
-  @Test("A device address is read in one form only")
+  @Test("A device address is accepted in only one spelling")
   func addresses() {
     #expect(DeviceAddress(text: "00:11:22:33:44:ff") == DeviceAddress(0x0011_2233_44FF))
     for text in ["", "00:11:22:33:44", "00:11:22:33:44:55:66", "00:11:22:33:44:5", "00:11:22:33:44:+5", "a:b:c:d:e:f"] {

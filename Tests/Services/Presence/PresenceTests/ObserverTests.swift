@@ -12,7 +12,7 @@ import Thali
 
 /// Everything that a stranger can record of two announcements to the same peers has no eight octets in common but
 /// those that unrelated peers send, too.
-@Suite("What a stranger can record of private presence", .serialized)
+@Suite("What an observer can record of private presence", .serialized)
 struct ObserverTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -31,7 +31,7 @@ struct ObserverTests {
     return common.subtracting(windows(other)).map { Hex.encode($0) }.sorted()
   }
 
-  @Test("Datagrams and beacons of two announcements have only constants and the sender's network address in common")
+  @Test("Datagrams and beacons of two announcements share only constants and the sender's network address")
   @LoopActor
   func network() throws {
     let street = Street()
@@ -66,7 +66,7 @@ struct ObserverTests {
     return Array(bytes[..<start]) + Array(bytes[(start + text.count)...])
   }
 
-  @Test("RFCOMM links, their HTTP and TLS of two announcements have only what other peers send, too, in common")
+  @Test("RFCOMM, HTTP and TLS bytes of two announcements share only bytes that other peers send, too")
   @LoopActor
   func links() async throws {
     let recorder = LinkRecorder()

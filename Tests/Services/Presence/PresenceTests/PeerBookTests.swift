@@ -9,7 +9,7 @@ import Thali
 
 @testable import Presence
 
-@Suite("The stored key and peers")
+@Suite("The stored key and peers of private presence")
 struct PeerBookTests {
   private static func entry(_ number: UInt32, _ name: String) throws -> BookEntry {
     BookEntry(
@@ -38,7 +38,7 @@ struct PeerBookTests {
     #expect(errors == [nil])
   }
 
-  @Test("The key and the peers are the same after a restart")
+  @Test("The presence key and the known peers are the same after a restart")
   @LoopActor
   func restart() throws {
     let folder = try ScratchFolder()
@@ -51,7 +51,7 @@ struct PeerBookTests {
     #expect(stored.own.publicKey == own && stored.content == content && !stored.isVolatile && stored.damage == nil)
   }
 
-  @Test("Neither names nor keys of peers are readable in the files")
+  @Test("The files of private presence contain no name or key of a peer in plain text")
   @LoopActor
   func sealed() throws {
     let folder = try ScratchFolder()
@@ -67,7 +67,7 @@ struct PeerBookTests {
     }
   }
 
-  @Test("With another store key the peers cannot be read, and are not replaced by an empty list")
+  @Test("With a different store key the known peers cannot be read, and are not replaced by an empty list")
   @LoopActor
   func otherKey() throws {
     let folder = try ScratchFolder()
@@ -80,7 +80,7 @@ struct PeerBookTests {
     #expect(try folder.read("presence/peers") == before)
   }
 
-  @Test("A record with too many peers, a bad name, a bad key or trailing bytes is not read")
+  @Test("A list of known peers with too many peers, a bad name or key, or trailing bytes is refused")
   func malformed() throws {
     var content = BookContent()
     content.peers = [try Self.entry(1, "anna")]

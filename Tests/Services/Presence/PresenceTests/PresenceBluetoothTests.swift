@@ -46,7 +46,7 @@ struct BluetoothPair {
   func close() { pair.close() }
 }
 
-@Suite("Presence over Bluetooth", .serialized)
+@Suite("Private presence over Bluetooth", .serialized)
 struct PresenceBluetoothTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -61,7 +61,7 @@ struct PresenceBluetoothTests {
     (0..<1 << 20).map { UInt8(truncatingIfNeeded: ($0 &+ seed) &* 2_654_435_761 >> 13) }
   }
 
-  @Test("A peer is found by its advertisement alone, and 1 MiB goes to its program and comes back unchanged")
+  @Test("A peer is found by its advertisement alone, and 1 MiB goes to its program and returns unchanged")
   @LoopActor
   func echo() async throws {
     let pair = try await BluetoothPair()
@@ -77,7 +77,7 @@ struct PresenceBluetoothTests {
     #expect(Self.count("OutgoingStreams", of: pair.ben) == 1 && Self.count("IncomingStreams", of: pair.anna) == 1)
   }
 
-  @Test("Three streams at a time share one link with requests for beacons, and each arrives unchanged")
+  @Test("Three streams at a time and requests for beacons share one link, and each stream arrives unchanged")
   @LoopActor
   func multiplexed() async throws {
     let pair = try await BluetoothPair()
@@ -96,7 +96,7 @@ struct PresenceBluetoothTests {
     #expect(pair.bensRadio.connections == 1 && Self.count("AcceptedLinks", of: pair.anna) == 1)
   }
 
-  @Test("A stranger who fetches the beacons over Bluetooth recognises nobody")
+  @Test("A stranger who fetches beacons over Bluetooth recognises nobody")
   @LoopActor
   func stranger() async throws {
     let pair = try await BluetoothPair()
@@ -114,7 +114,7 @@ struct PresenceBluetoothTests {
     #expect(!eve.isNearby(anna.id) && Self.count("OpenedLinks", of: eve) == 1)
   }
 
-  @Test("A peer out of range is reported as unreachable, and a link is made on the next request")
+  @Test("A peer out of range is reported as unreachable, and the next request makes a link again")
   @LoopActor
   func outOfRange() async throws {
     let pair = try await BluetoothPair()
@@ -131,7 +131,7 @@ struct PresenceBluetoothTests {
     #expect(try await pair.connect(try Self.label("echo")) == .failure(.serviceNotRegistered))
   }
 
-  @Test("Without network and Bluetooth the reason names both, with Bluetooth alone it names the network")
+  @Test("Without network and Bluetooth the reason names both; with Bluetooth only, it names the network")
   @LoopActor
   func reasons() async throws {
     let neighbourhood = Neighbourhood()
@@ -145,7 +145,7 @@ struct PresenceBluetoothTests {
   }
 }
 
-@Suite("RFCOMM links", .serialized)
+@Suite("RFCOMM links of private presence", .serialized)
 struct RFCOMMLinksTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -195,7 +195,7 @@ struct RFCOMMLinksTests {
     }
   }
 
-  @Test("A client that announces beacons gets 00 and is reported; one without beacons gets only 00")
+  @Test("A link client that sends 00 has beacons and is reported; one that sends 01 has none; both get 00")
   @LoopActor
   func handshake() async throws {
     let desk = Desk()
@@ -208,7 +208,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A link with a wrong first octet, or with an old phone's, is closed and counted by reason")
+  @Test("A link whose first byte is wrong, or that an old phone opened, is closed and counted by reason")
   @LoopActor
   func refusals() async throws {
     let desk = Desk()
@@ -224,7 +224,7 @@ struct RFCOMMLinksTests {
     }
   }
 
-  @Test("A link on which no octet arrives is closed after 10 s, and one without a stream after a minute")
+  @Test("A link on which no byte arrives is closed after 10 s, and one without a stream after 1 min")
   @LoopActor
   func timeouts() async throws {
     let desk = Desk()
@@ -239,7 +239,7 @@ struct RFCOMMLinksTests {
     #expect(desk.links.count == 0)
   }
 
-  @Test("A stream that sends nothing for 5 s is destroyed, and the link stays")
+  @Test("A stream that sends nothing for 5 s is destroyed, and its link stays open")
   @LoopActor
   func silentStream() async throws {
     let desk = Desk()
@@ -254,7 +254,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A frame over 1 MiB ends the link and is counted")
+  @Test("A frame of over 1 MiB ends the RFCOMM link and is counted")
   @LoopActor
   func longFrame() async throws {
     let desk = Desk()
@@ -264,7 +264,7 @@ struct RFCOMMLinksTests {
     #expect(desk.count("FramesTooLong") == 1 && desk.links.count == 0)
   }
 
-  @Test("The 29th link ends the oldest one that no known peer uses, and is closed if known peers use all")
+  @Test("A 29th link replaces the oldest that no known peer uses, and is closed if known peers use all")
   @LoopActor
   func total() async throws {
     let desk = Desk()
@@ -281,7 +281,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A request for beacons over a link is answered")
+  @Test("A request for beacons over an RFCOMM link is answered")
   @LoopActor
   func request() async throws {
     let desk = Desk()
@@ -295,7 +295,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("Of five simultaneous requests over a link, the fifth is destroyed")
+  @Test("Of five simultaneous requests over one RFCOMM link, the fifth is destroyed")
   @LoopActor
   func requests() async throws {
     let desk = Desk()
@@ -310,7 +310,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("Late bytes of a destroyed stream do not open it again")
+  @Test("Late bytes of a destroyed stream do not open the stream again")
   @LoopActor
   func destroyedStream() async throws {
     let desk = Desk()
@@ -327,7 +327,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A stream whose receiver has closed is destroyed after 10 s, and the link ends a minute later")
+  @Test("A stream whose receiver has closed is destroyed after 10 s, and its link ends a minute later")
   @LoopActor
   func abandonedStream() async throws {
     let desk = Desk()

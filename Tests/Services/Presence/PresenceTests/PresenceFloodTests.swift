@@ -11,7 +11,7 @@ import Thali
 @testable import Presence
 
 /// Floods of 60 s in virtual time. State stays within its limits, and a known peer gets a stream during the flood.
-@Suite("Floods of private presence", .serialized)
+@Suite("Floods against private presence", .serialized)
 struct PresenceFloodTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -109,7 +109,7 @@ struct PresenceFloodTests {
     }
   }
 
-  @Test("60 s of half-open TLS handshakes keep at most 32 of them, and a known peer gets a stream")
+  @Test("During 60 s of half-open TLS handshakes at most 32 are open, and a known peer gets a stream")
   @LoopActor
   func handshakes() async throws {
     let siege = try await Siege()
@@ -125,7 +125,7 @@ struct PresenceFloodTests {
     try await siege.checkStream(beside: attack)
   }
 
-  @Test("60 s of RFCOMM links keep at most 30 of them, and a known peer gets a stream")
+  @Test("During 60 s of RFCOMM links at most 30 are open, and a known peer gets a stream")
   @LoopActor
   func links() async throws {
     let siege = try await Siege()

@@ -26,7 +26,7 @@ struct PresenceNetworkTests {
   }
 
   @Test(
-    "200 peers, a network without unicast, and openssl as client and server behave as the document requires",
+    "200 peers, a network without unicast, and openssl as client and server work as the document requires",
     .enabled(if: canRun, "this needs root, network namespaces, python3, openssl and dbus-daemon"))
   @LoopActor
   func script() async throws {

@@ -58,7 +58,7 @@ private final class PolicedPresence {
   }
 }
 
-@Suite("Access to private presence", .serialized)
+@Suite("Access to the D-Bus interface of private presence", .serialized)
 struct PresencePolicyTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -67,7 +67,7 @@ struct PresencePolicyTests {
   private static let radio = ["setpriv", "--reuid=1", "--regid=1", "--groups=1"]
 
   @Test(
-    "Root and the group may call, others and the radio's user may not, by the bus policy and the service's own check",
+    "Root and the group may call presence, and others and the radio's user may not, by policy and own check",
     .enabled(if: getuid() == 0, "only root can be several users"), arguments: [true, false])
   @LoopActor
   func callers(withPolicy: Bool) async throws {
@@ -90,7 +90,7 @@ struct PresencePolicyTests {
   }
 
   @Test(
-    "By the policy the radio's user may report scan results, and the service accepts them from earshotd only",
+    "The bus policy lets the radio's user report scan results, and the service accepts them only from earshotd",
     .enabled(if: getuid() == 0, "only root can be several users"))
   @LoopActor
   func sink() async throws {

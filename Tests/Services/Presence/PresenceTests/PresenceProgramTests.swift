@@ -106,7 +106,7 @@ struct PresenceProgramTests {
 
   private static let error = "org.earshot.Error."
 
-  @Test("Key and peers survive a restart, and SIGTERM ends the program with status 0")
+  @Test("The presence key and peers survive a restart, and SIGTERM ends the program with status 0")
   @LoopActor
   func restart() async throws {
     let process = try await PresenceProcess()
@@ -127,7 +127,7 @@ struct PresenceProgramTests {
     #expect(!log.contains("ben") && !log.contains(key.asString ?? "-") && !log.contains("127.0.0.1"))
   }
 
-  @Test("Announcing makes this machine connectable, and Silence ends that")
+  @Test("Announcing makes this machine connectable, and Silence ends this")
   @LoopActor
   func announcing() async throws {
     let process = try await PresenceProcess()
@@ -143,7 +143,7 @@ struct PresenceProgramTests {
     #expect(try await process.property("MultiPeerConnectivity") == .string("unsupported"))
   }
 
-  @Test("Bad arguments get InvalidArgs, an unknown peer NotFound, and a peer that is not nearby NotReady")
+  @Test("Bad arguments give InvalidArgs, an unknown peer NotFound, and a peer that is not nearby NotReady")
   @LoopActor
   func errors() async throws {
     let process = try await PresenceProcess()
@@ -162,7 +162,7 @@ struct PresenceProgramTests {
     #expect(await process.error("Register", .string("a"), .string("10.0.0.1:1")) == Self.error + "InvalidArgs")
   }
 
-  @Test("A service ends with its program's bus connection, and only one program at a time has it")
+  @Test("Only one program at a time may register a service name, and it is free when the program's bus connection ends")
   @LoopActor
   func registration() async throws {
     let process = try await PresenceProcess()
@@ -187,7 +187,7 @@ struct PresenceProgramTests {
     try await process.call("Register", .string("files"), .string("/run/y"))
   }
 
-  @Test("With unreadable state the service is on the bus, gives the reason, and refuses requests")
+  @Test("With unreadable state the presence service is on the bus, gives the reason, and refuses requests")
   @LoopActor
   func damage() async throws {
     let process = try await PresenceProcess()

@@ -8,7 +8,7 @@ import Thali
 
 @testable import Presence
 
-@Suite("The service of private presence in virtual time")
+@Suite("Private presence in virtual time")
 struct PresenceServiceTests {
   @LoopActor
   private struct Meeting {
@@ -25,7 +25,7 @@ struct PresenceServiceTests {
     }
   }
 
-  @Test("A recipient recognises an announcement's sender; another machine with the sender's public key does not")
+  @Test("A recipient recognises the sender of an announcement; a machine with only the public key does not")
   @LoopActor
   func meeting() throws {
     let meeting = try Meeting()
@@ -41,7 +41,7 @@ struct PresenceServiceTests {
     #expect(!meeting.anna.isNearby(meeting.benForAnna.id), "ben announces nothing")
   }
 
-  @Test("The status line, which every user can read, does not have the number of peers")
+  @Test("The presence status line, which every user can read, does not contain the number of peers")
   @LoopActor
   func status() throws {
     let meeting = try Meeting()
@@ -53,7 +53,7 @@ struct PresenceServiceTests {
     for service in [meeting.anna, meeting.ben] { #expect(!service.statusLine.contains { $0.isNumber }) }
   }
 
-  @Test("After a forged byebye a peer is nearby again with its next datagram")
+  @Test("After a forged SSDP byebye a peer is nearby again with its next datagram")
   @LoopActor
   func forgedByebye() throws {
     let meeting = try Meeting()
@@ -94,7 +94,7 @@ struct PresenceServiceTests {
     peer.close()
   }
 
-  @Test("The 33rd handshake ends the oldest one, and the fifth from one address is refused")
+  @Test("The 33rd TLS handshake ends the oldest one, and the fifth from one address is refused")
   @LoopActor
   func manyHandshakes() throws {
     let street = Street()
@@ -116,7 +116,7 @@ struct PresenceServiceTests {
     for peer in peers { peer.close() }
   }
 
-  @Test("The port is open only during an announcement, and a peer that stops announcing is no longer nearby")
+  @Test("The network port is open only during an announcement; a peer that stops announcing is not nearby")
   @LoopActor
   func port() throws {
     let meeting = try Meeting()
@@ -132,7 +132,7 @@ struct PresenceServiceTests {
     #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
   }
 
-  @Test("An announcement ends after its time")
+  @Test("An announcement ends after its configured time")
   @LoopActor
   func end() throws {
     let meeting = try Meeting()
@@ -170,7 +170,7 @@ struct PresenceServiceTests {
     #expect(meeting.anna.tallies.first { $0.name == "Recognized" }?.count == 0)
   }
 
-  @Test("Two announcements to one peer share no eight octets except constants")
+  @Test("Two announcements to one peer share no eight bytes except constants")
   @LoopActor
   func observer() throws {
     let meeting = try Meeting()
@@ -194,7 +194,7 @@ struct PresenceServiceTests {
     #expect(records[0][88..<96] != records[1][88..<96], "an expiration used twice links announcements")
   }
 
-  @Test("A bad name, a bad key, the own key, a name in use and a known key are refused, and nothing is added")
+  @Test("Adding a peer with a bad name or key, the own key, or a name or key already in use is refused")
   @LoopActor
   func badPeers() throws {
     let meeting = try Meeting()
@@ -235,7 +235,7 @@ struct PresenceServiceTests {
     #expect(refusal(["ben"], 10) == nil)
   }
 
-  @Test("More than 50 new announcements in a second stop the reading of datagrams for 30 s")
+  @Test("More than 50 new presence announcements in a second stop the reading of datagrams for 30 s")
   @LoopActor
   func flood() throws {
     let street = Street()
@@ -256,7 +256,7 @@ struct PresenceServiceTests {
     #expect(!flooder.isPaused)
   }
 
-  @Test("A service that stops withdraws its announcement and refuses requests")
+  @Test("A presence service that stops withdraws its announcement and refuses requests")
   @LoopActor
   func stop() throws {
     let meeting = try Meeting()

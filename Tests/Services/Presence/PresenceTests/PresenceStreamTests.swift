@@ -143,7 +143,7 @@ struct PresencePair {
   }
 }
 
-@Suite("Streams between programs of two services on the loopback interface", .serialized)
+@Suite("Presence streams between two services on the loopback interface", .serialized)
 struct PresenceStreamTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -153,7 +153,9 @@ struct PresenceStreamTests {
     await service.tallies.first { $0.name == name }?.count ?? 0
   }
 
-  @Test("1 MiB goes to the peer's program and comes back unchanged, and both streams end", arguments: Dialect.allCases)
+  @Test(
+    "1 MiB goes to the peer's program and returns unchanged, and both presence streams end", arguments: Dialect.allCases
+  )
   @LoopActor
   func echo(dialect: Dialect) async throws {
     let pair = try await PresencePair.onNetwork(dialect)
@@ -170,7 +172,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("OutgoingStreams", of: pair.ben) == 1)
   }
 
-  @Test("A stream to the service `default` carries only the program's bytes")
+  @Test("A stream to the service name `default` carries only the program's bytes")
   @LoopActor
   func unnamed() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -183,7 +185,7 @@ struct PresenceStreamTests {
     #expect(String(decoding: end.received, as: UTF8.self) == "GET / HTTP/1.1\r\n\r\n")
   }
 
-  @Test("A stream to a service that no program of the peer has registered is refused and counted at the peer")
+  @Test("A stream to a service name that no program of the peer registered is refused, and counted there")
   @LoopActor
   func unknown() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -193,7 +195,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("UnknownServices", of: pair.anna) == 1)
   }
 
-  @Test("No connection is made to a Unix socket that another user than the program's owns")
+  @Test("No connection is made to a Unix socket that is not owned by the registered program's user")
   @LoopActor
   func foreignSocket() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -211,7 +213,7 @@ struct PresenceStreamTests {
     end.stream.close()
   }
 
-  @Test("A known peer gets a stream although 32 handshakes of others are stalled")
+  @Test("A known peer gets a stream while 32 handshakes of other clients are stalled")
   @LoopActor
   func besideHalfOpen() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -235,7 +237,7 @@ struct PresenceStreamTests {
     for stranger in strangers { stranger.close() }
   }
 
-  @Test("The 17th stream to one peer is refused")
+  @Test("The 17th presence stream to one peer is refused")
   @LoopActor
   func manyOfOnePeer() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -245,7 +247,7 @@ struct PresenceStreamTests {
     #expect(outcomes == [.failure(.tooManyStreams)])
   }
 
-  @Test("A refused handshake sends its TLS alert", arguments: [40, 70, 115, 20] as [UInt8])
+  @Test("A refused TLS handshake sends its alert to the peer", arguments: [40, 70, 115, 20] as [UInt8])
   @LoopActor
   func alerts(number: UInt8) async throws {
     let pair = try await PresencePair.onNetwork()
@@ -268,7 +270,7 @@ struct PresenceStreamTests {
     #expect(await Self.count(names[Int(number)] ?? "", of: pair.anna) == 1)
   }
 
-  @Test("A removed peer is refused although it still has the announcement")
+  @Test("A removed peer is refused even though it still has the announcement")
   @LoopActor
   func removed() async throws {
     let pair = try await PresencePair.onNetwork()
@@ -286,7 +288,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("IncomingStreams", of: pair.anna) == 0)
   }
 
-  @Test("A service ends with its program's bus connection, and another program cannot take it before")
+  @Test("A presence service name becomes free only when the bus connection of its program ends")
   @LoopActor
   func registration() async throws {
     let pair = try await PresencePair.onNetwork()

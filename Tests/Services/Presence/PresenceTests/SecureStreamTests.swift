@@ -9,7 +9,7 @@ import Testing
 
 @testable import Presence
 
-@Suite("The end of a TLS stream over a socket", .serialized)
+@Suite("The end of a TLS stream on a socket", .serialized)
 struct SecureStreamTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -61,7 +61,7 @@ struct SecureStreamTests {
     }
   }
 
-  @Test("A connection whose directions have both ended is closed after 10 s if the peer does not close it")
+  @Test("A TLS connection that ended in both directions is closed after 10 s if the peer does not close it")
   @LoopActor
   func lingering() async throws {
     let stand = try Stand()
@@ -77,7 +77,7 @@ struct SecureStreamTests {
     #expect(stand.events.all.last == .closed(nil))
   }
 
-  @Test("The peer gets the TLS alert although the owner closes the stream at once")
+  @Test("The peer gets the TLS alert even if the owner closes the stream at once")
   @LoopActor
   func alert() async throws {
     let stand = try Stand(isKnown: false)
@@ -85,7 +85,7 @@ struct SecureStreamTests {
     #expect(try await stand.atPeer.next() == .failed(.refusedByPeer(.unknownIdentity)))
   }
 
-  @Test("Bytes after the peer's end close the stream as truncated")
+  @Test("Bytes after the end of the peer's TLS direction close the stream as truncated")
   @LoopActor
   func behindTheEnd() async throws {
     let stand = try Stand()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Presence
 
-@Suite("Two joined streams, one of which hangs up")
+@Suite("Two connected streams, one of which hangs up")
 struct StreamJointTests {
   /// A stream that records what its owner does.
   @LoopActor
@@ -38,7 +38,7 @@ struct StreamJointTests {
     private(set) lazy var joint = StreamJoint(peer, program, on: time) { [weak self] in self?.ends += 1 }
   }
 
-  @Test("Bytes for a program that has closed are dropped without blocking the peer, and the stream ends after 10 s")
+  @Test("Bytes for a program that hung up are dropped without blocking the peer, and the stream ends after 10 s")
   @LoopActor
   func programCloses() {
     let world = World()
@@ -57,7 +57,7 @@ struct StreamJointTests {
     #expect(world.ends == 1 && world.peer.isClosed && world.program.isClosed)
   }
 
-  @Test("The last bytes of a program that has closed are still sent to a slow peer, for at most 2 min")
+  @Test("The last bytes of a program that hung up are sent to a slow peer for at most 2 min")
   @LoopActor
   func slowPeer() {
     for isSlow in [true, false] {

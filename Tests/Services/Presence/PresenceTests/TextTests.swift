@@ -8,13 +8,13 @@ import Thali
 
 @testable import Presence
 
-@Suite("Keys, names and addresses as text")
+@Suite("Keys, names and addresses of private presence as text")
 struct TextTests {
   private static func key(_ number: UInt8) throws -> Secp256k1.PublicKey {
     try Secp256k1.PrivateKey(copying: [UInt8](repeating: number, count: 32)).publicKey
   }
 
-  @Test("A public key is read as base64, base64url and hexadecimal digits, in both forms")
+  @Test("A public key is read in both of its forms from base64, base64url and hex digits")
   func keys() throws {
     for number in UInt8(1)...20 {
       let key = try Self.key(number)
@@ -31,12 +31,14 @@ struct TextTests {
     #expect(KeyText.text(try Self.key(1)).utf8.count == 118)
   }
 
-  @Test("A text that is not a public key gives no key", arguments: ["", "abc", "é", "AAAA", "zz==", "========"])
+  @Test(
+    "A text that is not a public key of private presence gives no key",
+    arguments: ["", "abc", "é", "AAAA", "zz==", "========"])
   func badKeys(text: String) {
     #expect(throws: PresenceError.badKey) { try KnownPeers.key(reading: KeyText.bytes(text)) }
   }
 
-  @Test("A text longer than the longest key is not decoded")
+  @Test("A text longer than the longest public key is not decoded")
   func longKey() {
     #expect(KeyText.bytes(String(repeating: "A", count: 177)).isEmpty)
     #expect(!KeyText.bytes(String(repeating: "A", count: 176)).isEmpty)
@@ -57,7 +59,7 @@ struct TextTests {
     ])
   func badAddresses(text: String) { #expect(LocalAddress(text) == nil) }
 
-  @Test("A port from 1 to 1023 in the settings is reported")
+  @Test("A port from 1 to 1023 in the presence settings is reported")
   func lowPort() {
     func problems(_ port: Int) -> Int {
       var settings = PresenceSettings()
@@ -67,7 +69,7 @@ struct TextTests {
     #expect([0, 1, 1023, 1024, 65_535].map(problems) == [0, 1, 1, 0, 0])
   }
 
-  @Test("config/presence.conf is the default file")
+  @Test("config/presence.conf equals the default configuration file")
   func defaultFile() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SocialDaemon
 
-@Suite("Memory of the sessions of programs")
+@Suite("Memory limits of social server sessions on D-Bus")
 struct SessionMemoryTests {
   private func blob(_ number: UInt8, octets: Int) throws -> Blob {
     let key = try UserKey([UInt8](repeating: 1, count: 32))
@@ -12,7 +12,7 @@ struct SessionMemoryTests {
       random: [UInt8](repeating: number, count: 32))
   }
 
-  @Test("The last 64 blobs of a session, up to 32 MiB, wait for its program")
+  @Test("Up to 64 blobs of a session, the last ones and at most 32 MiB, wait for its program")
   func blobs() throws {
     var (memory, arrived) = (SessionMemory(), ArrivedBlobs())
     let small = try (0..<65).map { try blob(UInt8($0), octets: 10) }
@@ -30,7 +30,7 @@ struct SessionMemoryTests {
     #expect(memory.used == 0 && arrived.bytes == 0)
   }
 
-  @Test("Requests and blobs share a session's memory, and all sessions together have a limit")
+  @Test("Requests and blobs count towards one session limit, and all sessions together have a limit")
   func total() throws {
     var memory = SessionMemory()
     var sessions = [ArrivedBlobs](repeating: ArrivedBlobs(), count: 16)

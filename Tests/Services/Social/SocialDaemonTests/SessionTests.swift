@@ -7,7 +7,7 @@ import Testing
 
 @testable import SocialDaemon
 
-@Suite("Sessions of programs with a social server", .serialized)
+@Suite("Sessions of D-Bus programs with a social server", .serialized)
 struct SessionTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -48,7 +48,7 @@ struct SessionTests {
     return try #require(values.first?.asObjectPath)
   }
 
-  @Test("A program logs in, stores a blob, pauses, resumes and quits; then the object is gone")
+  @Test("A program logs in, stores a blob, pauses, resumes and quits, and its session object is then removed")
   @LoopActor
   func session() async throws {
     let (process, service, user) = try await Self.stand()
@@ -69,7 +69,7 @@ struct SessionTests {
     await #expect(throws: DBusError.self) { try await Self.exec(process, path, ["echo"]) }
   }
 
-  @Test("4 of 20 simultaneous calls of Connect fail, because at most 16 sessions are open")
+  @Test("Of 20 simultaneous calls of Connect 4 fail, because at most 16 sessions are open")
   @LoopActor
   func connectLimit() async throws {
     let (process, service, _) = try await Self.stand()
@@ -95,7 +95,7 @@ struct SessionTests {
     for connection in mute { connection.close() }
   }
 
-  @Test("A message is signalled to the session's program only, and other programs cannot use the session")
+  @Test("A message is signalled only to the session's program, and other programs cannot use the session")
   @LoopActor
   func arrival() async throws {
     let (process, service, user) = try await Self.stand()
@@ -128,7 +128,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A session ends when its program leaves the bus")
+  @Test("A social session ends when its program leaves the bus")
   @LoopActor
   func leaving() async throws {
     let (process, service, user) = try await Self.stand()
@@ -155,7 +155,7 @@ struct SessionTests {
   }
 
   @Test(
-    "A connection that cannot be made is refused with a sentence",
+    "A social connection that cannot be made is refused with a sentence",
     arguments: [
       ("tcp:127.0.0.1:1", true, "alice"), ("nonsense", true, "alice"), ("", false, "alice"), ("", true, "bob"),
       ("", true, "../alice"),

@@ -10,13 +10,13 @@ import Testing
 @testable import SocialCommands
 @testable import SocialDaemon
 
-@Suite("The social server as a daemon", .serialized)
+@Suite("The social server daemon", .serialized)
 struct SocialDaemonTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let top = #filePath.split(separator: "/").dropLast(5).map { "/\($0)" }.joined()
 
-  @Test("config/social.conf is the default file; EARSHOT_REGENERATE=1 rewrites it")
+  @Test("config/social.conf equals the default configuration file (EARSHOT_REGENERATE=1 rewrites it)")
   func configuration() throws {
     let path = Self.top + "/config/social.conf"
     let text = SocialDaemon.defaults.defaultFile
@@ -27,7 +27,7 @@ struct SocialDaemonTests {
     #expect(found == text)
   }
 
-  @Test("Naming an administrator requires both public keys")
+  @Test("A setting that names an administrator must contain both public keys")
   func admin() {
     var settings = SocialSettings()
     #expect(settings.problem == nil && settings.admin == nil)
@@ -63,7 +63,7 @@ struct SocialDaemonTests {
     #expect(back == small)
   }
 
-  @Test("Requests with bad arguments get errors with the reason")
+  @Test("Social requests with bad arguments get errors that give the reason")
   @LoopActor
   func badRequests() async throws {
     let process = try await SocialProcess("BlobSize=64K")
@@ -112,7 +112,7 @@ struct SocialDaemonTests {
     #expect(newer == [2])
   }
 
-  @Test("A backup to a pipe is refused, and another one succeeds after it")
+  @Test("A backup to a pipe is refused, and another backup succeeds after it")
   @LoopActor
   func backupToPipe() async throws {
     let process = try await SocialProcess()
@@ -129,7 +129,7 @@ struct SocialDaemonTests {
     #expect(!state.contains("backup.db"))
   }
 
-  @Test("The policy of the bus lets programs of other users call nothing, not even Introspect")
+  @Test("The bus policy lets programs of other users call no method, not even Introspect")
   func policy() throws {
     let text = try String(contentsOfFile: Self.top + "/dbus-policy/org.earshot.Social.conf", encoding: .utf8)
     let start = try #require(text.range(of: "<policy context=\"default\">"))
@@ -137,7 +137,7 @@ struct SocialDaemonTests {
     #expect(rules.contains("<deny send_destination=\"org.earshot.Social\"/>") && !rules.contains("<allow"))
   }
 
-  @Test("Clients over a Unix socket, TCP and WebSocket log in, and a message from one arrives at another")
+  @Test("Clients over a Unix socket, TCP and WebSocket log in, and a message from one reaches another")
   @LoopActor
   func clients() async throws {
     let process = try await SocialProcess("Listen=unix:PATH tcp:127.0.0.1:47831 ws://127.0.0.1:47832/asn")
@@ -166,7 +166,7 @@ struct SocialDaemonTests {
     for client in [local, tcp, framed] { client.close() }
   }
 
-  @Test("A backup, and an export that another server imports, contain the blobs")
+  @Test("A backup contains the blobs, and so does an export that another server imports")
   @LoopActor
   func copies() async throws {
     let (first, second) = (try await SocialProcess(), try await SocialProcess())
@@ -201,7 +201,7 @@ struct SocialDaemonTests {
     #expect(restored.0 == [1, 2, 3] && restored.1 == large)
   }
 
-  @Test("The service's keys are the same after a restart, and a daemon without requests stops at once")
+  @Test("The server's keys are the same after a restart, and a daemon without requests stops at once")
   @LoopActor
   func restart() async throws {
     let process = try await SocialProcess()
@@ -217,7 +217,7 @@ struct SocialDaemonTests {
     #expect(log.contains("Stopping") && !log.contains("no longer waited for"))
   }
 
-  @Test("The tool explains each counter of the server")
+  @Test("The tool explains each counter of the social server")
   @LoopActor
   func counters() async throws {
     let process = try await SocialProcess()

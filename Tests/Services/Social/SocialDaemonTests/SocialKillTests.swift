@@ -6,7 +6,7 @@ import Testing
 
 /// The daemon is killed while requests are under way: some were answered, some are with the store, some wait. What the
 /// moment is depends on the number of answers before it, and not on a clock.
-@Suite("A social server that is killed", .serialized)
+@Suite("SIGKILL of the social server", .serialized)
 struct SocialKillTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -65,7 +65,7 @@ struct SocialKillTests {
     return true
   }
 
-  @Test("Blobs acknowledged before a kill are present, and each other blob is complete or absent")
+  @Test("After SIGKILL each acknowledged blob is present, and each other blob is complete or absent")
   @LoopActor
   func storing() async throws {
     let process = try await SocialProcess("BlobsPerSecond=10000")
@@ -91,7 +91,7 @@ struct SocialKillTests {
     for note in stored { #expect(try await Self.holds(process, note)) }
   }
 
-  @Test("Removals and collections acknowledged before a kill are effective, and each other blob is complete or absent")
+  @Test("After SIGKILL acknowledged removals and collections are effective, and each blob is complete or absent")
   @LoopActor
   func removing() async throws {
     let process = try await SocialProcess("BlobsPerSecond=10000")
@@ -123,7 +123,7 @@ struct SocialKillTests {
     }
   }
 
-  @Test("A killed import leaves each blob complete or absent, and can be repeated")
+  @Test("An import ended by SIGKILL leaves each blob complete or absent, and can be repeated")
   @LoopActor
   func importing() async throws {
     let source = try await SocialProcess("BlobsPerSecond=10000")

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The commands of `docs/social.md`, run as they stand there.
-@Suite("The documentation page of the social server", .serialized)
+@Suite("The documentation of the social server", .serialized)
 struct SocialPageTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -22,7 +22,7 @@ struct SocialPageTests {
     return commands
   }
 
-  @Test("Every command of the page succeeds and gives the answer on the page")
+  @Test("Every command on the social server's page succeeds and gives the answer on the page")
   @LoopActor
   func commands() async throws {
     let folder = try ScratchFolder()

@@ -10,7 +10,7 @@ import Testing
 
 @testable import SocialDaemon
 
-@Suite("The certificate of the social server", .serialized)
+@Suite("TLS certificates of the social server", .serialized)
 struct SocialReloadTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -52,7 +52,7 @@ struct SocialReloadTests {
     }
   }
 
-  @Test("After SIGHUP later clients of wss: get the new certificate, and an earlier session continues")
+  @Test("After SIGHUP new wss: clients get the new certificate, and existing sessions continue")
   @LoopActor
   func reload() async throws {
     let folder = try ScratchFolder()
@@ -89,7 +89,7 @@ struct SocialReloadTests {
     late.client.close()
   }
 
-  @Test("An address with TLS requires a certificate, and a certificate its key")
+  @Test("A configured TLS address requires a certificate, and a certificate requires its key")
   func settings() {
     var settings = SocialSettings()
     settings.listen = [ListenAddress("wss://localhost/asn")].compactMap { $0 }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SocialStore
 
-@Suite("The store of blobs in a database and files")
+@Suite("The blob store in a database and files")
 struct SQLiteBlobStoreTests {
   private let stand: StoreStand
   private let contract: Contract
@@ -18,16 +18,16 @@ struct SQLiteBlobStoreTests {
     contract = StoreContract { try stand.open() }
   }
 
-  @Test("Blobs are stored verbatim and once, and a purge removes everything that belongs to them")
+  @Test("A blob is stored verbatim and once, and a purge removes everything that belongs to it")
   func blobs() throws { #expect(try contract.blobs() == []) }
 
-  @Test("A directory has each name once, sorted by octets")
+  @Test("A directory contains each name once, sorted by bytes")
   func links() throws { #expect(try contract.links() == []) }
 
-  @Test("Hidden links are in no directory, and the flags of a removal end with it")
+  @Test("Hidden links are in no directory, and flags set by a removal end when the removal is removed")
   func removals() throws { #expect(try contract.removals() == []) }
 
-  @Test("A reopened store has the committed changes and nothing else")
+  @Test("A reopened blob store contains the committed changes and nothing else")
   func reopened() throws {
     let (one, other, large, lost) = (
       try Contract.blob("one"), try Contract.blob("other"), try StoreStand.large(1), try StoreStand.large(2)
@@ -44,7 +44,7 @@ struct SQLiteBlobStoreTests {
     #expect(store.missingFiles == 0)
   }
 
-  @Test("A number of the change log is not reused after its row was removed and the store reopened")
+  @Test("A number of the change log is not used again after its row was removed and the store reopened")
   func numbers() throws {
     var store = try stand.open()
     let one = try Contract.blob("one")
@@ -59,7 +59,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.changes(after: number, limit: 9).map(\.kind) == [.purged])
   }
 
-  @Test("A blob of 64 KiB is in the database, and one with an octet more is in a file named by its sum")
+  @Test("A blob of up to 64 KiB is in the database, and a larger one in a file named by its sum")
   func sizes() throws {
     let header = try Contract.blob("").bytes.count
     let small = try Contract.blob(String(repeating: "s", count: BlobFiles.threshold - header))
@@ -112,7 +112,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.changes(after: 0, limit: 9).map(\.sum) == [one.sum])
   }
 
-  @Test("A full disk refuses a change, and a commit reports correctly which earlier changes are stored")
+  @Test("On a full disk a change is refused, and the commit reports correctly which changes are stored")
   func full() throws {
     let store = try stand.open()
     let kept = try Contract.blob("kept")
@@ -139,7 +139,7 @@ struct SQLiteBlobStoreTests {
     return nil
   }
 
-  @Test("A commit whose sync the disk refuses undoes all changes since the last one")
+  @Test("A commit whose sync the disk refuses undoes all changes since the previous commit")
   func refusedSync() throws {
     let store = try stand.open()
     let (one, large) = (try Contract.blob("one"), try StoreStand.large(1))
@@ -158,7 +158,7 @@ struct SQLiteBlobStoreTests {
     #expect(try again.blob(one.sum) == one && again.blob(large.sum) == large)
   }
 
-  @Test("A damaged file is an error that names the blob, and a missing file is counted")
+  @Test("A damaged blob file gives an error that names the blob, and a missing file is counted")
   func damage() throws {
     let large = try StoreStand.large(1)
     var store = try stand.open()
@@ -177,7 +177,7 @@ struct SQLiteBlobStoreTests {
   }
 
   @Test(
-    "A missing or empty database beside files of blobs is not opened, and the files stay",
+    "A missing or empty database beside blob files is not opened, and the files stay",
     arguments: [true, false])
   func lostDatabase(isMissing: Bool) throws {
     let store = try stand.open()
@@ -197,7 +197,7 @@ struct SQLiteBlobStoreTests {
     #expect(try stand.open().usage().blobs == 0)
   }
 
-  @Test("A database of layout 1 gets the shares of its authors and the number of its links")
+  @Test("Opening a database of layout 1 computes the shares of its authors and the number of its links")
   func oldLayout() throws {
     var store = try stand.open()
     let (one, user) = (try Contract.blob("one"), try Contract.blob("actual", author: 2, name: "asn/user"))
@@ -223,14 +223,14 @@ struct SQLiteBlobStoreTests {
     #expect(try store.usage() == StoreUsage() && store.share(of: Contract.key(2)) == AuthorShare())
   }
 
-  @Test("Two processes cannot open one store")
+  @Test("Two processes cannot open one blob store at the same time")
   func locked() throws {
     let store = try stand.open()
     #expect(throws: (any Error).self) { try stand.open() }
     store.close()
   }
 
-  @Test("A backup is one database that opens as a store with every blob, link and flag")
+  @Test("A backup is one database, which can be opened as a store with every blob, link and flag")
   func backup() throws {
     let store = try stand.open()
     let (one, large) = (try Contract.blob("one"), try StoreStand.large(1))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SocialStore
 
-@Suite("Blobs after a power loss or a kill")
+@Suite("The blob store after a power loss or SIGKILL")
 struct StorePowerLossTests {
   /// What a run did before it ended.
   private struct Run: Sendable {
@@ -63,7 +63,7 @@ struct StorePowerLossTests {
     try run.commit(store, [.purge(blobs[0].sum), .purge(blobs[1].sum)], note: note)
   }
 
-  @Test("A power loss at any system call leaves the committed changes, and no partial ones")
+  @Test("A power loss at any system call leaves the committed changes, and no partial change")
   func everyCall() throws {
     var number = 1
     var isThrough = false
@@ -121,7 +121,7 @@ struct StorePowerLossTests {
     return moments.withLock { $0 }
   }
 
-  @Test("A kill during stores and collections leaves acknowledged changes, and each other blob is complete or absent")
+  @Test("After SIGKILL acknowledged stores and collections are effective, and each blob is complete or absent")
   func killed() throws {
     let stand = try StoreStand()
     let store = try stand.open()
@@ -145,7 +145,7 @@ struct StorePowerLossTests {
     }
   }
 
-  @Test("A killed import leaves complete blobs, and can be repeated")
+  @Test("An import ended by SIGKILL leaves complete blobs, and can be repeated")
   func killedImport() throws {
     let source = try StoreStand()
     let store = try source.open()

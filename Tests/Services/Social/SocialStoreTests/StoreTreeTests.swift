@@ -6,7 +6,7 @@ import Testing
 
 @testable import SocialStore
 
-@Suite("The tree of files of the original servers")
+@Suite("File trees of the original ASN servers")
 struct StoreTreeTests {
   private let stand: StoreStand
   private let tree: ScratchFolder
@@ -58,7 +58,7 @@ struct StoreTreeTests {
   }
 
   @Test(
-    "An export has each blob under its sum, links as further names of it, and 0x80 in octet 1 of flagged blobs")
+    "An export has each blob under its sum, links as hard links, and 0x80 in byte 1 of flagged blobs")
   func export() throws {
     let (store, sample) = (try stand.open(), try Sample())
     try store.apply(sample.changes)
@@ -104,7 +104,7 @@ struct StoreTreeTests {
     #expect(try copy.usage() == store.usage())
   }
 
-  @Test("A link that the original servers name by epoch and sum, or by 32 digits, is imported with 64 digits")
+  @Test("An imported link named by epoch and sum, or by 32 digits, gets a name of 64 digits")
   func names() throws {
     let message = try Contract.blob("m", name: "", epoch: 0x13FA)
     let note = try Contract.blob("n", name: "notes/")
@@ -123,7 +123,7 @@ struct StoreTreeTests {
     #expect(names == [message.link, note.link])
   }
 
-  @Test("An imported link does not replace one of the store to a newer blob")
+  @Test("An imported link does not replace a stored link of the same name to a newer blob")
   func newer() throws {
     let (old, new) = (try Contract.blob("old"), try Contract.blob("new", epoch: 2))
     let store = try stand.open()
@@ -137,7 +137,7 @@ struct StoreTreeTests {
     #expect(try store.links(to: new.sum) == [Contract.link(new, "n")] && store.blob(old.sum) == old)
   }
 
-  @Test("A flagged blob without its removal in the tree stays flagged until gc, and a newer blob has the name")
+  @Test("An imported flagged blob without its removal stays flagged until gc, and a newer blob gets its name")
   func orphanFlag() throws {
     let (old, new) = (try Contract.blob("old"), try Contract.blob("new", epoch: 2))
     var flagged = old.bytes
@@ -152,7 +152,7 @@ struct StoreTreeTests {
     #expect(try store.links(to: new.sum) == [Contract.link(new, "n")])
   }
 
-  @Test("A hostile tree adds nothing: wrong sums, other files, bad names, symbolic links, files that are too large")
+  @Test("An import adds nothing from files with wrong sums, bad names or excessive size, or from symbolic links")
   func hostile() throws {
     let good = try Contract.blob("good")
     let hex = String(repeating: "ab", count: 64)

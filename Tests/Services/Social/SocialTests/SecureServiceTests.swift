@@ -57,7 +57,7 @@ private final class Visitor {
   }
 }
 
-@Suite("A server of ASN with TLS and names", .serialized)
+@Suite("An ASN server with TLS and host names", .serialized)
 struct SecureServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -65,7 +65,7 @@ struct SecureServiceTests {
     try #require(TLSIdentity(chain: Array(certificate.chain.utf8), key: Array(certificate.key.utf8)))
   }
 
-  @Test("A certificate needs its own key, and both are PEM")
+  @Test("A TLS certificate is accepted only with its own key, and only if both are PEM")
   func identities() {
     let (first, second) = (TestCertificate.first, TestCertificate.second)
     #expect(TLSIdentity(chain: Array(first.chain.utf8), key: Array(second.key.utf8)) == nil)
@@ -88,7 +88,7 @@ struct SecureServiceTests {
     return (stand, url)
   }
 
-  @Test("A client's session over wss: outlives a reload, after which the next client gets another certificate")
+  @Test("A wss: session continues after a reload, and the next client gets another certificate")
   @LoopActor
   func reload() async throws {
     let folder = try ScratchFolder()
@@ -114,7 +114,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("A client refuses a certificate that the system does not trust, and a wrong path is refused over TLS")
+  @Test("A client refuses an untrusted certificate, and the server refuses a wrong path over TLS")
   @LoopActor
   func untrusted() async throws {
     let folder = try ScratchFolder()
@@ -134,7 +134,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("A client tries the addresses of a host name in order, and an error gives a name that has none")
+  @Test("A client tries the addresses of a host name in order, and a name without addresses is in the error")
   @LoopActor
   func names() async throws {
     let port = try Self.freePort()
@@ -148,7 +148,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("An address in use is tried again, for example at a reload")
+  @Test("Listening on an address in use is tried again, for example at a reload")
   @LoopActor
   func inUse() async throws {
     let stand = SocialStand(MemoryBlobStore(), offloading: SerialWorker("store"))
@@ -176,7 +176,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("Listeners read the certificate from files, and keep the previous one if a reload finds no valid one")
+  @Test("Listeners read the certificate from files, and continue with the previous one if a reload finds none")
   @LoopActor
   func files() async throws {
     let folder = try ScratchFolder()

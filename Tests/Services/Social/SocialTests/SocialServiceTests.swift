@@ -11,11 +11,11 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite("The ASN server in operation")
+@Suite("The ASN server with clients")
 struct SocialServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two users log in, and a message of one is acknowledged and arrives at the other")
+  @Test("Two users log in, and a message of one is acknowledged and reaches the other")
   @LoopActor
   func message() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -28,7 +28,7 @@ struct SocialServiceTests {
     #expect(stand.service.users == [alice.user, bob.user].sorted())
   }
 
-  @Test("Requests that arrive while the store works share the next commit and are answered in order")
+  @Test("Requests that arrive while the store is busy share the next commit and are answered in order")
   @LoopActor
   func grouped() throws {
     let held = HeldWorker()
@@ -78,7 +78,7 @@ struct SocialServiceTests {
     #expect(client.answers.count >= 50 && client.stream.isReading && client.stream.unread == 0)
   }
 
-  @Test("A client that reads nothing is closed when 4 MiB wait for it, and others are served")
+  @Test("A client that reads nothing is disconnected when 4 MiB wait for it, and others are served")
   @LoopActor
   func slow() throws {
     let stand = SocialStand(MemoryBlobStore()) { $0.session.waiting = 10_000 }
@@ -92,7 +92,7 @@ struct SocialServiceTests {
     #expect(other.answers.last?.result == .success && stand.service.counters.slow == 1)
   }
 
-  @Test("When all sessions together use too much memory, the one that uses most is closed")
+  @Test("When all sessions together use too much memory, the one that uses the most is closed")
   @LoopActor
   func memory() throws {
     let stand = SocialStand(MemoryBlobStore()) { $0.held = 20_000 }
@@ -104,7 +104,7 @@ struct SocialServiceTests {
     #expect(stand.closed == [.slow] && slower.stream.isClosed && !slow.stream.isClosed && !other.stream.isClosed)
   }
 
-  @Test("A client that has not logged in cannot make the server store a PDU above 64 KiB and a header")
+  @Test("A client without a login is disconnected if it sends a PDU of more than 64 KiB and a header")
   @LoopActor
   func longBeforeLogin() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -120,7 +120,7 @@ struct SocialServiceTests {
     #expect(wire.isClosed && stand.closed.count == 1 && stand.service.counters.malformed == 1)
   }
 
-  @Test("A connection that sends no key within 10 s, or violates the protocol, is closed")
+  @Test("A client that sends no key within 10 s, or violates the protocol, is disconnected")
   @LoopActor
   func strangers() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -135,7 +135,7 @@ struct SocialServiceTests {
     #expect(stand.service.sessionCount == 0)
   }
 
-  @Test("A service that stops executes pending requests, redirects its clients, and accepts no connection")
+  @Test("A server that stops executes pending requests, redirects its clients, and accepts no connection")
   @LoopActor
   func stop() throws {
     let held = HeldWorker()
@@ -164,7 +164,7 @@ struct SocialServiceTests {
     #expect(isDone && stand.worker.isIdle)
   }
 
-  @Test("A failing store refuses the change, is reported once, and recovers")
+  @Test("A store that fails refuses the change, is reported once, and works again later")
   @LoopActor
   func trouble() throws {
     var store = MemoryBlobStore()
@@ -191,7 +191,7 @@ struct SocialServiceTests {
     #expect(stand.troubles == [.full, nil])
   }
 
-  @Test("Changes that a server acknowledged over SQLite are present at the next start")
+  @Test("Changes that a server acknowledged with an SQLite store are present at the next start")
   @LoopActor
   func durable() throws {
     let folder = try ScratchFolder()
@@ -248,7 +248,7 @@ struct SocialServiceTests {
     }
   }
 
-  @Test("A session in WebSocket frames is kept open by pings, and ends with a close frame")
+  @Test("A WebSocket session stays open by pings, and ends with a close frame")
   @LoopActor
   func framed() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -274,7 +274,7 @@ struct SocialServiceTests {
   }
 
   @Test(
-    "An address is unix:, tcp:, ws: or wss:, and may name the dialect",
+    "A listening address of the ASN server begins with unix:, tcp:, ws: or wss:, and may name the dialect",
     arguments: [
       ("unix:/run/a.sock", .unix(path: "/run/a.sock"), Dialect.seed), ("unix:///run/a", .unix(path: "/run/a"), .seed),
       ("unix:/a?dialect=2015", .unix(path: "/a"), .year2015), ("unix:/a?dialect=seed", .unix(path: "/a"), .seed),
@@ -294,7 +294,7 @@ struct SocialServiceTests {
   }
 
   @Test(
-    "Other addresses are refused",
+    "A listening address of the ASN server in any other form than unix:, tcp:, ws: or wss: is refused",
     arguments: [
       "", "unix:", "unix:a", "tcp::0", "tcp:80", "/a", "unix:/a b", "unix:/a?dialect=x", "unix:/a?b", "ws:/a",
       "wss:localhost", "tcp:example.org", "tcp:a..b:80", "tcp:-a:80", "tcp:a_b:80", "tcp:127.0.0.1:70000",
@@ -328,7 +328,7 @@ struct SocialServiceTests {
     #expect(session.state != .opened && stand.service.sessionCount == 1)
   }
 
-  @Test("An HTTP request for another path gets 404, and a silent client is closed after 10 s")
+  @Test("An HTTP request for another path gets 404, and a client that sends nothing is closed after 10 s")
   @LoopActor
   func notUpgraded() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -344,7 +344,7 @@ struct SocialServiceTests {
     #expect(silent.isClosed && stand.service.refusedUpgrades == 2 && stand.service.sessionCount == 0)
   }
 
-  @Test("At most 16 connections of one address may be in the handshake at a time")
+  @Test("At most 16 connections from one address may be in the handshake at a time")
   @LoopActor
   func manyHandshakes() {
     let stand = SocialStand(MemoryBlobStore())
@@ -355,7 +355,7 @@ struct SocialServiceTests {
     #expect(wires.map(\.isClosed) == Array(repeating: false, count: 16) + [true] && !other.isClosed)
   }
 
-  @Test("When 256 connections are in the handshake, the address with the most loses its oldest one to another address")
+  @Test("At 256 connections in the handshake, the address with the most loses its oldest to another address")
   @LoopActor
   func fullHandshakes() {
     let stand = SocialStand(MemoryBlobStore())
@@ -372,7 +372,7 @@ struct SocialServiceTests {
     #expect(same.isClosed && stand.service.refusedUpgrades == 2)
   }
 
-  @Test("500 clients that send one octet a second delay no other client, and are closed unless they are logged in")
+  @Test("500 clients that send one byte a second delay no other client, and are closed unless logged in")
   @LoopActor
   func oneOctetASecond() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -407,7 +407,7 @@ struct SocialServiceTests {
     #expect(late.session.state == .established)
   }
 
-  @Test("Sessions that send a command at one octet a second delay no other session, and are answered")
+  @Test("Sessions that send a command at one byte a second delay no other session, and are answered")
   @LoopActor
   func slowSessions() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -438,7 +438,7 @@ struct SocialServiceTests {
     #expect(seconds > 30 && clients.allSatisfy { $0.answers.last?.text == "x\n" } && stand.closed == [])
   }
 
-  @Test("A client that floods the server with pings and reads nothing gets at most 16 answers, and others are served")
+  @Test("A client that floods the server with pings and reads nothing gets at most 16 answers")
   @LoopActor
   func pingFlood() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -468,7 +468,7 @@ struct SocialServiceTests {
     #expect(other.answers.last?.text == "there\n")
   }
 
-  @Test("A blob stored by this machine's operator is pushed to the sessions that may receive it")
+  @Test("A blob that this machine's operator stores is pushed to the sessions that may receive it")
   @LoopActor
   func own() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -483,7 +483,7 @@ struct SocialServiceTests {
   }
 }
 
-@Suite("An ASN server at a socket", .serialized)
+@Suite("An ASN server on a socket", .serialized)
 struct SocialSocketTests {
   init() { EventLoop.shared.runInBackground() }
 

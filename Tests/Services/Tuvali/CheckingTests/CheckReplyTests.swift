@@ -4,7 +4,7 @@ import Testing
 
 @testable import Checking
 
-@Suite("Replies of the checker")
+@Suite("Replies of the credential checker")
 struct CheckReplyTests {
   private static func line(_ text: String) -> [UInt8] { Array((text + "\n").utf8) }
 
@@ -17,7 +17,7 @@ struct CheckReplyTests {
     }
   }
 
-  @Test("Each verdict word is parsed with its reasons, issuer, type and claims")
+  @Test("A reply with each verdict word is parsed with its reasons, issuer, type and claims")
   func words() throws {
     for word in CheckVerdict.Word.allCases {
       let text = StandInChecker.verdict(
@@ -32,7 +32,7 @@ struct CheckReplyTests {
     }
   }
 
-  @Test("A stored verdict is equal to the original when read again")
+  @Test("A checker's verdict that is stored and read again is equal to the original")
   func stored() throws {
     let verdict = try CheckReply.verdict(
       Self.line(StandInChecker.verdict("revoked", reasons: ["revoked"], claims: "{\"a\": [1, \"\\u202e\", null]}")))
@@ -71,12 +71,12 @@ struct CheckReplyTests {
     ("an issuer that is an object", "{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": {}}\n", "checkerReply"),
   ]
 
-  @Test("A reply other than one complete verdict is refused with its code", arguments: replies)
+  @Test("A checker's reply that is not exactly one complete verdict is refused with an error code", arguments: replies)
   func others(name: String, text: String, code: String) {
     #expect(Self.failure(Array(text.utf8)) == code, "\(name)")
   }
 
-  @Test("A verdict of 256 KiB is accepted; one byte more is refused")
+  @Test("A checker's reply of 256 KiB is accepted, and one byte more is refused")
   func limit() {
     func text(_ count: Int) -> String {
       let verdict = StandInChecker.verdict("valid", claims: "{\"x\": \"\"}")
@@ -88,7 +88,7 @@ struct CheckReplyTests {
     #expect(Self.failure([UInt8](repeating: 0x78, count: 300 << 10)) == "checkerReply")
   }
 
-  @Test("A reply with bytes that are not UTF-8, deep nesting or 65 reasons is refused")
+  @Test("A checker's reply with invalid UTF-8, deep nesting or 65 reasons is refused")
   func hostile() {
     #expect(
       Self.failure(Array("{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": \"".utf8) + [0xFF, 0x22, 0x7D, 0x0A])
@@ -99,7 +99,7 @@ struct CheckReplyTests {
     #expect(Self.failure(Self.line(many)) == "checkerReply")
   }
 
-  @Test("Texts of a verdict are cut to their limits, and control characters are replaced")
+  @Test("Texts of a checker's verdict are cut at their limits, and control characters are replaced")
   func texts() throws {
     let evil = "\\u001b[2J\\u202eoffice" + String(repeating: "x", count: 5000)
     let text =
@@ -113,7 +113,7 @@ struct CheckReplyTests {
     #expect(!claims.unicodeScalars.contains { $0.value < 0x20 || $0 == "\u{202E}" || $0.value == 0xFFFE })
   }
 
-  @Test("Printing a verdict shows no claims")
+  @Test("The printed form of a checker's verdict contains no claims")
   func printed() throws {
     let verdict = try CheckReply.verdict(
       Self.line(StandInChecker.verdict("expired", reasons: ["expired"], claims: "{\"n\": \"Asha\"}")))

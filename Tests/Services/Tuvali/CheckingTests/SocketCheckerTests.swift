@@ -8,7 +8,7 @@ import Testing
 
 @testable import Checking
 
-@Suite("The connection to the checker")
+@Suite("The connection to the credential checker")
 struct SocketCheckerTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -36,7 +36,7 @@ struct SocketCheckerTests {
 
   private static let valid = Array((StandInChecker.verdict("valid") + "\n").utf8)
 
-  @Test("A reply is complete at its end, in whatever pieces it arrives")
+  @Test("A checker's reply is complete at the end of its stream, in whatever pieces it arrives")
   func pieces() async {
     await LoopActor.run {
       let whole = Self.check([.send(Self.valid), .end])
@@ -49,7 +49,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that hangs before or during its reply is abandoned after 12 s", arguments: [0, 40])
+  @Test("A checker that hangs before or during its reply is given up after 12 s", arguments: [0, 40])
   func hangs(sent: Int) async {
     await LoopActor.run {
       let steps: [StandInChecker.Step] = sent > 0 ? [.send(Array(Self.valid.prefix(sent)))] : []
@@ -59,7 +59,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A configured time limit of 30 s applies, and the reason names it")
+  @Test("A configured time limit of 30 s for the checker applies, and the reason names the limit")
   func timeout() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -76,7 +76,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that sends without end is abandoned at the reply limit")
+  @Test("A checker that sends without end is given up at the size limit of the reply")
   func endless() async {
     await LoopActor.run {
       let result = Self.check(Array(repeating: .send([UInt8](repeating: 0x20, count: 10_000)), count: 1000))
@@ -84,7 +84,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that closes the connection during its reply has failed")
+  @Test("A checker that closes the connection during its reply counts as failed")
   func dies() async {
     await LoopActor.run {
       let result = Self.check([.send(Array(Self.valid.prefix(100))), .end])
@@ -92,7 +92,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A connection that the checker closes at once or refuses as busy is repeated up to 3 times")
+  @Test("A check is repeated up to 3 times if the checker closes the connection at once or is busy")
   func busy() async {
     await LoopActor.run {
       for steps in [[StandInChecker.Step.end], [.fail(.busy)]] {
@@ -104,7 +104,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A missing checker, or a missing permission to use it, gives an undecided verdict with advice")
+  @Test("A checker that is missing or not accessible leaves a credential undecided, with advice")
   func missing() async {
     await LoopActor.run {
       let missing = Self.check([], isThere: false)
@@ -115,7 +115,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("Of a credential above 4 MiB only 4 MiB and one byte are sent")
+  @Test("Of a credential above 4 MiB only 4 MiB and one byte are sent to the checker")
   func large() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -127,7 +127,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A cancelled check closes its connection and delivers no verdict")
+  @Test("A cancelled check closes its connection and gives no verdict")
   func cancelled() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -144,7 +144,7 @@ struct SocketCheckerTests {
   }
 
   @Test(
-    "Two checks run at a time in order; a removed check frees its slot, and erased credentials are skipped"
+    "Two checks run at a time, in order; a removed check frees its slot, and erased credentials are skipped"
   )
   func queue() async {
     await LoopActor.run {

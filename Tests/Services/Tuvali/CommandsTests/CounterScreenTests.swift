@@ -6,7 +6,7 @@ import Testing
 
 @testable import Commands
 
-@Suite("The screen of verifier watch") struct CounterScreenTests {
+@Suite("The screen of `earshot verifier watch`") struct CounterScreenTests {
   private static let now = Instant.zero.advanced(by: .seconds(100))
 
   private static func transfer(_ number: Int, deadline: UInt64 = 0) -> WatchedTransfer {
@@ -20,7 +20,7 @@ import Testing
 
   private static func path(_ number: Int) -> String { "/org/earshot/verifier/credential\(number)" }
 
-  @Test("Keys select and judge a credential; without a credential a remark appears; other keys show the list of keys")
+  @Test("Keys select and judge a credential; a remark appears if there is none, and unknown keys show a list of keys")
   func keys() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     #expect(screen.press(.character("a"), at: Self.now) == nil)
@@ -35,7 +35,7 @@ import Testing
       screen.press(.character("q"), at: Self.now) == .leave && screen.press(.control("c"), at: Self.now) == .leave)
   }
 
-  @Test("Within 1 s after the screen has selected another credential, a verdict key must be pressed twice")
+  @Test("For 1 s after the screen selected another credential, a verdict key must be pressed twice")
   func jump() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     screen.update([1, 2].map { Self.transfer($0) }, at: Self.now)
@@ -49,7 +49,7 @@ import Testing
       screen.press(.character("r"), at: Self.now.advanced(by: .seconds(1))) == .judge(path: Self.path(1), .reject))
   }
 
-  @Test("A waiting credential shows the time left for its phone, and events show their time")
+  @Test("The screen shows the time left for the phone of a waiting credential, and the time of each event")
   func shown() {
     var screen = CounterScreen(note: "A note.", showsCode: true, hasKeys: true)
     let date: UInt64 = 1_900_000_000_000
@@ -68,8 +68,8 @@ import Testing
   }
 }
 
-@Suite("The table of transfers") struct TransferTableTests {
-  @Test("The table has time, expiry, fetched and size, also for restored credentials")
+@Suite("The table of `earshot transfers`") struct TransferTableTests {
+  @Test("The table of transfers has time, expiry, fetched and size, also for restored credentials")
   func columns() {
     let now: UInt64 = 1_900_000_000_000
     let restored = TransferView(
@@ -98,7 +98,7 @@ import Testing
         && narrow.contains("TVW_UNK_001"))
   }
 
-  @Test("A time is shown with its distance from now in the largest unit with a value of 2 or more")
+  @Test("A time in the table has its distance from now, in the largest unit with a value of 2 or more")
   func moments() {
     let now: UInt64 = 1_900_000_000_000
     #expect(Moment.full(0, now: now) == "-" && Moment.short(0, now: now).isEmpty)

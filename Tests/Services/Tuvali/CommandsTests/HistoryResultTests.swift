@@ -10,13 +10,13 @@ struct HistoryResultTests {
       [.uint64(9), .uint64(transfer), .uint64(1_900_000_000_000), .uint64(duration)] + texts.map { .string($0) })
   }
 
-  @Test("A result of another type is ignored")
+  @Test("A history entry whose D-Bus type is wrong is ignored")
   func malformed() {
     #expect(HistoryResult(.string("x")) == nil)
     #expect(HistoryResult(value(1, 2, ["accepted"])) == nil)
   }
 
-  @Test("The table has durations, leaves empty columns out, and shows no control characters")
+  @Test("The history table has durations, omits empty columns, and shows no control characters")
   func table() throws {
     let accepted = try #require(HistoryResult(value(7, 6_340, ["accepted", "", "City\u{1B}[2J"])))
     let failed = try #require(HistoryResult(value(8, 240_000, ["failed", "TVV_TRA_002", ""])))

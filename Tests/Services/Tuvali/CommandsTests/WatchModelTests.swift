@@ -87,14 +87,14 @@ private struct Watch {
   }
 }
 
-@Suite("The model of verifier watch") struct WatchModelTests {
+@Suite("The state of `earshot verifier watch`") struct WatchModelTests {
   private static let accepting = { () -> WatchOptions in
     var options = WatchOptions()
     options.verdict = .accept
     return options
   }()
 
-  @Test("Earlier credentials are not fetched or judged without a request")
+  @Test("`verifier watch` does not fetch or judge earlier credentials without a request")
   func older() {
     var watch = Watch(Self.accepting)
     watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60))])
@@ -114,7 +114,7 @@ private struct Watch {
     #expect(watch.takes == ["credential5"])
   }
 
-  @Test("With --waiting earlier credentials are fetched, except those accepted and fetched")
+  @Test("`verifier watch --waiting` fetches earlier credentials, except those already accepted and fetched")
   func waiting() {
     var options = WatchOptions()
     options.takesWaiting = true
@@ -130,7 +130,7 @@ private struct Watch {
     #expect(watch.takes.count == 2)
   }
 
-  @Test("Credentials are fetched, reported and then judged, one at a time")
+  @Test("`verifier watch` fetches, reports and then judges credentials, one at a time")
   func order() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -144,7 +144,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1", "credential2"])
   }
 
-  @Test("A restart of the service is reported once, and only credentials received after it are fetched")
+  @Test("`verifier watch` reports a restart of the service once, and fetches only credentials received after it")
   func restart() {
     var watch = Watch()
     watch.come()
@@ -165,7 +165,7 @@ private struct Watch {
     #expect(watch.takes.count == 2)
   }
 
-  @Test("A fetch or verdict that a restart interrupted is repeated")
+  @Test("`verifier watch` repeats a fetch or verdict that a restart of the service interrupted")
   func interrupted() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -183,7 +183,7 @@ private struct Watch {
     #expect(watch.takes.count == 2 && watch.verdicts == ["Accepted credential1", "Accepted credential1"])
   }
 
-  @Test("If a service without a disk assigns a number again, it counts as a different credential")
+  @Test("If a service without a disk uses a number again, `verifier watch` treats it as another credential")
   func numberAgain() {
     var watch = Watch()
     watch.come()
@@ -196,7 +196,7 @@ private struct Watch {
   }
 
   @Test(
-    "Phones that wait, left or were refused, verdicts of other programs, and failures are reported"
+    "`verifier watch` reports phones that wait, leave or are refused, other programs' verdicts, and failures"
   )
   func said() {
     var watch = Watch()
@@ -220,7 +220,7 @@ private struct Watch {
     #expect(watch.reports.last?.members.first == .init("refused", "wrongCode"))
   }
 
-  @Test("A full kiosk is reported with the command that shows the waiting credentials")
+  @Test("`verifier watch` reports a full verifier with the command that shows the waiting credentials")
   func full() {
     var watch = Watch()
     watch.come()
@@ -233,7 +233,7 @@ private struct Watch {
   }
 
   @Test(
-    "An operator's verdict on an unstored credential waits until it is stored"
+    "An operator's verdict on a credential that is not stored yet waits until it is stored"
   )
   func operated() {
     var watch = Watch()
@@ -247,7 +247,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1"] && watch.verdicts == ["Accepted credential1", "Rejected credential2"])
   }
 
-  @Test("An interrupted watch ends after the current credential is stored and judged")
+  @Test("An interrupted `verifier watch` ends after the current credential is stored and judged")
   func stop() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -261,7 +261,7 @@ private struct Watch {
     #expect(watch.ends == [.ok] && watch.takes == ["credential1"])
   }
 
-  @Test("With --once the watch ends after one transfer, and fails if it failed or timed out")
+  @Test("`verifier watch --once` ends after one transfer, and fails if the transfer failed or timed out")
   func once() {
     var options = WatchOptions()
     options.isOnce = true
@@ -283,7 +283,7 @@ private struct Watch {
   }
 }
 
-@Suite("A watch reports the checker's verdict after its credential") struct WatchCheckTests {
+@Suite("Checker's verdicts in `earshot verifier watch`") struct WatchCheckTests {
   private static func checked(_ verdict: String, _ reasons: [(String, String)] = []) -> [String: DBusValue] {
     [
       "Verdict": .string(verdict), "Issuer": .string(verdict == "valid" ? "Residents Office" : ""),
@@ -298,7 +298,7 @@ private struct Watch {
     watch.actions.compactMap { if case .check(let path) = $0 { path } else { nil } }
   }
 
-  @Test("A verdict after the credential is requested and reported with issuer and claims")
+  @Test("`verifier watch` requests a checker's verdict and reports it with issuer and claims")
   func after() {
     var watch = Watch()
     watch.come()
@@ -314,7 +314,7 @@ private struct Watch {
     #expect(!watch.sentences.contains { $0.contains("Asha") })
   }
 
-  @Test("A verdict that comes before its credential is stored is reported after it")
+  @Test("A checker's verdict that arrives before its credential is stored is reported after the credential")
   func before() {
     var watch = Watch()
     watch.come()
@@ -331,7 +331,7 @@ private struct Watch {
     #expect(watch.reports.last?.tone == .bad)
   }
 
-  @Test("A watch and `earshot check` print reasons in the checker's form")
+  @Test("`verifier watch` and `earshot check` print reasons in the form that the checker uses")
   func reasons() throws {
     let sentence = "Because of signatureWrong."
     var watch = Watch()
@@ -353,7 +353,7 @@ private struct Watch {
   }
 
   @Test(
-    "A verdict of an earlier run is requested with its credential; one of an unknown transfer is ignored"
+    "A verdict of an earlier run is requested with its credential, and one of an unknown transfer is ignored"
   )
   func earlier() {
     var watch = Watch(WatchOptions(takesWaiting: true))
@@ -364,7 +364,7 @@ private struct Watch {
     #expect(Self.checks(watch).count == 1 && !watch.sentences.contains { $0.contains("credential9") })
   }
 
-  @Test("Control characters from checker or service are not shown, and claims are cut at 100 lines")
+  @Test("`verifier watch` shows no control characters of checker or service, and at most 100 lines of claims")
   func hostile() {
     let evil = "\u{1B}[2Jx\u{202E}y"
     let text =

@@ -35,7 +35,7 @@ struct AttackTests {
   }
 
   @Test(
-    "Beside an attacker with one radio that holds slots, 19 of 20 wallets are served within 20 s",
+    "Beside an attacker with one radio that occupies slots, 19 of 20 wallets are served within 20 s",
     arguments: Attacker.Strategy.allCases)
   func oneRadio(strategy: Attacker.Strategy) async {
     await LoopActor.run {
@@ -47,7 +47,7 @@ struct AttackTests {
   }
 
   @Test(
-    "Eight wallets that are silent after their Identify do not block a kiosk that has eight links",
+    "Eight wallets that send nothing after Identify do not block a verifier that has eight links",
     arguments: [Attacker.Strategy.silent, .silentNewAddresses])
   func eightSilentSessions(strategy: Attacker.Strategy) async {
     await LoopActor.run {
@@ -86,7 +86,7 @@ struct AttackTests {
     return waits
   }
 
-  @Test("Wallets of 100 KB that come every 10 s wait less at 4 slots than at 1")
+  @Test("Wallets with 100 KB that arrive every 10 s wait less with 4 session slots than with 1")
   func places() async {
     await LoopActor.run {
       // At 8 kB a second, a complete session takes somewhat longer than the interval between clients.

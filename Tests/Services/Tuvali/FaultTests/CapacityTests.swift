@@ -10,7 +10,7 @@ import Tuvali
 @testable import Verifier
 
 /// Credentials without a verdict, and the remaining capacity for waiting phones.
-@Suite("Credentials without a verdict do not fill the kiosk", .serialized)
+@Suite("Credentials without a verdict and the verifier's capacity", .serialized)
 struct CapacityTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct CapacityTests {
   }
 
   @Test(
-    "Sixteen one-byte credentials in 6 s, from one address or several, do not fill the kiosk",
+    "Sixteen one-byte credentials in 6 s, from one address or several, do not fill the verifier",
     arguments: [true, false], Seeds.few)
   func sixteen(isOnePhone: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -67,7 +67,7 @@ struct CapacityTests {
     return hall
   }
 
-  @Test("Above the quota a phone receives SUCCESS only with the verdict", arguments: [true, false])
+  @Test("Above the quota of waiting credentials a phone gets SUCCESS only with the verdict", arguments: [true, false])
   func withVerdict(accepted: Bool) async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -85,7 +85,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Above the quota a phone without a verdict receives a named error instead of SUCCESS")
+  @Test("Above the quota of waiting credentials a phone gets a named error instead of SUCCESS if no verdict is given")
   func withoutVerdict() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -104,7 +104,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Above the quota the credential of a phone that leaves early is erased and cannot be judged")
+  @Test("Above the quota the credential of a phone that disconnects early is erased and cannot be judged")
   func leaving() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -120,7 +120,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("A full kiosk logs once the command to run, and logs when there is capacity again")
+  @Test("A full verifier logs the command to run once, and logs when there is capacity again")
   func full() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)
@@ -141,7 +141,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("The quota reserves one credential per session slot, unless that is over half of the capacity")
+  @Test("The quota reserves one credential per session slot, unless this is over half of the capacity")
   func quota() async {
     await LoopActor.run {
       for (kept, slots, quota) in [(16, 4, 12), (8, 4, 4), (7, 4, 7), (1, 1, 1), (2, 1, 1), (1000, 32, 968)] {

@@ -8,7 +8,7 @@ import Transfers
 @testable import Verifier
 
 /// The wall clock may be set at any time: by a person, or by NTP.
-@Suite("Changes of the wall clock", .serialized)
+@Suite("Changes of the wall clock at a verifier", .serialized)
 struct ClockTests {
   private static let hour: Int64 = 3600
   private static let year: Int64 = 365 * 24 * 3600
@@ -17,7 +17,7 @@ struct ClockTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A clock set after any event of a transfer changes no credential's expiry",
+    "Setting the clock after any event of a transfer changes no credential's expiry",
     arguments: jumps, Extent.of([1], all: Seeds.few))
   func anyEvent(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -52,7 +52,9 @@ struct ClockTests {
     }
   }
 
-  @Test("A clock set while a credential waits, 60 s before a crash, changes nothing", arguments: jumps, Seeds.usual)
+  @Test(
+    "Setting the clock 60 s before a crash, while a credential waits, does not change its expiry", arguments: jumps,
+    Seeds.usual)
   func whileWaiting(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -70,7 +72,7 @@ struct ClockTests {
     }
   }
 
-  @Test("A clock set 1 s before a crash does not change an expiry", arguments: jumps, Seeds.usual)
+  @Test("Setting the clock 1 s before a crash does not change a credential's expiry", arguments: jumps, Seeds.usual)
   func rightBefore(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -87,7 +89,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A machine that starts with an old date loses no credential",
+    "A verifier that starts with an old date loses no credential",
     arguments: [year, 40 * year], Seeds.few)
   func oldDateAtStart(by years: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -129,7 +131,7 @@ struct ClockTests {
   }
 
   @Test(
-    "The redating of files is logged once, however often the disk refuses", arguments: jumps)
+    "Changing the dates of spool files is logged once, however often the disk refuses", arguments: jumps)
   func toldOnce(jump: Int64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -150,7 +152,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A clock set back while the service was down does not extend an expiry without limit",
+    "A clock set back while the service was down does not extend a credential's expiry without limit",
     arguments: [-hour, -year], Seeds.usual)
   func backWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -174,7 +176,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A clock set forward while the service was down shortens an expiry by the same time",
+    "A clock set forward while the service was down shortens a credential's expiry by the same time",
     arguments: [hour, year], Seeds.usual)
   func forwardWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -199,7 +201,7 @@ struct ClockTests {
     }
   }
 
-  @Test("A clock set far forward while the disk refuses redating erases no stored credential")
+  @Test("A clock set far forward while the disk refuses new file dates erases no stored credential")
   func aheadOfHeld() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -230,7 +232,7 @@ struct ClockTests {
   }
 
   @Test(
-    "On a machine whose clock is not set, expiry counts running time, and a night without power loses under 10 min")
+    "With a clock that is not set, expiry counts running time, of which a power loss loses at most 10 min")
   func neverSet() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -264,7 +266,7 @@ struct ClockTests {
     }
   }
 
-  @Test("Stopping the service loses no running time on a machine without a set clock")
+  @Test("Stopping the service loses no running time on a machine whose clock is not set")
   func neverSetAndStopped() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -301,7 +303,7 @@ struct ClockTests {
     }
   }
 
-  @Test("A credential expired by running time is erased at the start and never shown")
+  @Test("A credential that expired by running time is erased at the start and never shown")
   func tooOldAtStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -322,7 +324,7 @@ struct ClockTests {
     }
   }
 
-  @Test("A clock set while nothing waits changes nothing", arguments: jumps, Seeds.usual)
+  @Test("Setting the clock while no credential waits changes nothing", arguments: jumps, Seeds.usual)
   func atRest(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

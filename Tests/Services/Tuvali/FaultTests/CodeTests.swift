@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// Phones with an expired code, with a link of the mesh, or with late packets.
-@Suite("Expired codes, mesh links and late transfers", .serialized)
+@Suite("Expired QR codes, mesh links and slow wallets at a verifier", .serialized)
 struct CodeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -50,7 +50,7 @@ struct CodeTests {
     func linkClosed(_ link: LinkID) {}
   }
 
-  @Test("A phone that connected before the code was made sends a credential 5 times in a row", arguments: Seeds.few)
+  @Test("A phone that connected before the QR code was made sends a credential, 5 times in a row", arguments: Seeds.few)
   func linkOfTheMesh(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("a link of the mesh", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -80,7 +80,7 @@ struct CodeTests {
     }
   }
 
-  @Test("A phone with an expired code fails with wrongCode, with advice on screen", arguments: Seeds.few)
+  @Test("A phone with an expired QR code fails with wrongCode, and the screen gives advice", arguments: Seeds.few)
   func wrongCode(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("an old code", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -105,7 +105,7 @@ struct CodeTests {
     }
   }
 
-  @Test("At most 12 refusals a minute are signalled for a code, without identifying a phone", arguments: Seeds.few)
+  @Test("At most 12 refusals a minute are signalled for a QR code, without identifying a phone", arguments: Seeds.few)
   func manyRefusals(seed: UInt64) async {
     await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.waitingLinks = 1 })
@@ -124,7 +124,7 @@ struct CodeTests {
   }
 
   @Test(
-    "Four wallets that send 100 s after Identify are served, as is a fifth",
+    "Four wallets that send 100 s after Identify are served, and so is a fifth",
     arguments: Seeds.few)
   func choosing(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -81,7 +81,7 @@ struct CompanyFaultTests {
   }
 
   @Test(
-    "A fault of one transfer after any event does not affect the other",
+    "A fault of one transfer after any event does not affect a simultaneous transfer",
     arguments: Fault.allCases, seeds)
   func anyEvent(fault: Fault, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -132,7 +132,8 @@ struct CompanyFaultTests {
   // MARK: Packets
 
   @Test(
-    "A faulty packet of one transfer does not affect the other", arguments: PacketFaultTests.Fault.allCases,
+    "A faulty packet of one transfer does not affect a simultaneous transfer",
+    arguments: PacketFaultTests.Fault.allCases,
     seeds)
   func anyPacket(fault: PacketFaultTests.Fault, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -161,7 +162,9 @@ struct CompanyFaultTests {
 
   // MARK: The disk
 
-  @Test("A failing disk call, single or lasting, affects neither of two transfers", arguments: [ENOSPC, EIO], seeds)
+  @Test(
+    "A disk call that fails once or always affects neither of two simultaneous transfers", arguments: [ENOSPC, EIO],
+    seeds)
   func anyDiskCall(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
       for isLasting in [false, true] {
@@ -201,7 +204,7 @@ struct CompanyFaultTests {
   }
 
   @Test(
-    "After a power loss at any event each received credential exists once",
+    "After a power loss at any event of two transfers each received credential exists once",
     arguments: seeds)
   func powerLoss(seed: UInt64) async throws {
     try await LoopActor.run {

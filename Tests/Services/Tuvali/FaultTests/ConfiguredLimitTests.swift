@@ -13,7 +13,7 @@ import Wallet
 @testable import Verifier
 
 /// The configured maximum counts, each set to a small value: the limit is admitted, one more is refused and counted.
-@Suite("Configured limits", .serialized)
+@Suite("Configured limits of the verifier", .serialized)
 struct ConfiguredLimitTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -27,7 +27,9 @@ struct ConfiguredLimitTests {
     return hall
   }
 
-  @Test("In all, links up to the limit are accepted; one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
+  @Test(
+    "The verifier accepts links up to the total limit, and a further link is cut and counted", arguments: [1, 3, 12],
+    Seeds.few)
   func links(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Self.hall(seed) {
@@ -53,7 +55,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "For one address, links up to the limit are accepted; one more is cut and counted",
+    "The verifier accepts links of one address up to the limit, and a further link is cut and counted",
     arguments: Seeds.few)
   func linksPerPeer(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -80,7 +82,8 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Before Identify, links up to the limit are accepted; one more is cut and counted", arguments: [1, 5],
+    "The verifier accepts links without Identify up to the limit, and a further link is cut and counted",
+    arguments: [1, 5],
     Seeds.few)
   func waitingLinks(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -102,7 +105,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Journal lines up to the limit are written for each peer and minute; more are counted", arguments: [1, 4],
+    "The verifier logs lines up to the limit for each peer and minute, and counts further ones", arguments: [1, 4],
     Seeds.few)
   func linesPerPeer(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -121,7 +124,8 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "`LinesPerPeer` transfers of a peer are logged each minute, each of them completely", arguments: [3, 6],
+    "Up to `LinesPerPeer` transfers of a peer are logged each minute, each of them with all its lines",
+    arguments: [3, 6],
     Seeds.few)
   func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -148,7 +152,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "A transfer whose end is in the journal has its start there too")
+    "A transfer whose end is in the journal has its start in the journal, too")
   func wholeStories() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)
@@ -177,7 +181,7 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("Concurrent transfers of a wallet up to the limit begin; one more is refused and counted")
+  @Test("A wallet may have transfers up to the limit at once, and a further one is refused and counted")
   func walletTransfers() async throws {
     try await LoopActor.run {
       let air = Hall(conditions: Trial.quick)

@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// Simultaneous wallets, and wallets one after the other.
-@Suite("Many wallets at one kiosk", .serialized)
+@Suite("Many wallets at one verifier", .serialized)
 struct CrowdTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct CrowdTests {
     weak var object: AnyObject?
   }
 
-  @Test("After 200 wallets the kiosk holds no more state than after 20", arguments: Seeds.few)
+  @Test("After 200 wallets the verifier has no more state than after 20", arguments: Seeds.few)
   func twoHundredVisitors(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("visitors", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -51,7 +51,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "Wallets 2, 3 or 10 that connect at any packet do not disturb the first",
+    "2, 3 or 10 wallets that connect at any packet of a transfer do not disturb it",
     arguments: [1, 2, 9], Seeds.few)
   func bargingIn(others: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -109,7 +109,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "500 connections with random writes or none leave no state",
+    "500 connections with random writes or none leave no state in the verifier",
     arguments: Seeds.few)
   func flood(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -148,7 +148,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("A kiosk that stops while it refuses wallets closes their links too", arguments: Seeds.usual)
+  @Test("A verifier that stops while it refuses wallets closes their links, too", arguments: Seeds.usual)
   func stoppedWhileRefusing(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.visitors = 1 })
@@ -175,7 +175,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("Eight silent connections block others for at most 10 s", arguments: Seeds.usual)
+  @Test("Eight connections that send nothing block other wallets for at most 10 s", arguments: Seeds.usual)
   func eightSilentOnes(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("eight silent ones", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -193,7 +193,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("Releasing a kiosk and its wallets frees all their objects", arguments: Seeds.usual)
+  @Test("Releasing a verifier and its wallets frees all their objects", arguments: Seeds.usual)
   func freed(seed: UInt64) async throws {
     try await LoopActor.run {
       var kept: [Weak] = []

@@ -11,14 +11,14 @@ import Transfers
 @testable import Verifier
 
 /// Faults of the disk that stores credentials until their verdict.
-@Suite("Disk faults during transfers", .serialized)
+@Suite("Disk faults during credential transfers", .serialized)
 struct DiskFaultTests {
   private static let failures: [Int32] = [ENOSPC, EIO, EROFS]
 
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A failing disk call does not fail a transfer, and is logged once",
+    "A disk call that fails does not make a transfer fail, and is logged once",
     arguments: failures, Extent.of([1], all: Seeds.few))
   func anyCall(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -93,7 +93,7 @@ struct DiskFaultTests {
   }
 
   @Test(
-    "After a disk fault at acceptance and a crash the credential exists once",
+    "After a disk fault at the acceptance and a crash the credential exists once",
     arguments: failures, Extent.of([1], all: Seeds.few))
   func accepted(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {

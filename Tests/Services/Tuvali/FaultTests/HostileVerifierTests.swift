@@ -11,12 +11,12 @@ import Tuvali
 import Wallet
 
 /// A QR code may come from an attacker.
-@Suite("A wallet with malicious verifiers", .serialized)
+@Suite("A wallet and malicious verifiers", .serialized)
 struct HostileVerifierTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "With 2,000 random verifiers each transfer ends in time with a named error",
+    "With each of 2,000 random verifiers the wallet's transfer ends in time with a named error",
     arguments: Seeds.many.prefix(10))
   func hostileVerifiers(seed: UInt64) async throws {
     try await LoopActor.run {

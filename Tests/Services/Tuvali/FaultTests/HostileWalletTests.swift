@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// Complete malicious transfers, generated at random.
-@Suite("A kiosk with malicious wallets", .serialized)
+@Suite("A verifier and malicious wallets", .serialized)
 struct HostileWalletTests {
   typealias Write = (to: Characteristic, value: [UInt8], kind: WriteKind)
 
@@ -22,7 +22,7 @@ struct HostileWalletTests {
   private static let count = 1250
   private static let seeds = Seeds.many.prefix(Extent.of(2, all: 8))
 
-  @Test("Random scripts of writes do not stop the kiosk", arguments: seeds)
+  @Test("Random sequences of writes do not stop the verifier", arguments: seeds)
   func randomScripts(seed: UInt64) async throws {
     try await play("random scripts", seed, received: 0) { dice, _ in
       (0..<dice.below(12)).map { _ in
@@ -32,7 +32,7 @@ struct HostileWalletTests {
     }
   }
 
-  @Test("Mutated valid scripts of writes do not stop the kiosk", arguments: seeds)
+  @Test("Mutated sequences of valid writes do not stop the verifier", arguments: seeds)
   func mutatedScripts(seed: UInt64) async throws {
     try await play("mutated scripts", seed, received: 10) { dice, uri in
       let (identify, keys) = try Phone.identify(to: uri, seed: dice.next())

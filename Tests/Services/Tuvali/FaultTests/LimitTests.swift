@@ -14,7 +14,7 @@ import Wallet
 @testable import Verifier
 
 /// Sizes and values above a limit.
-@Suite("Limits of a transfer", .serialized)
+@Suite("Limits of a credential transfer", .serialized)
 struct LimitTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -40,7 +40,8 @@ struct LimitTests {
   ].map { ResponseSize($0).bytes(as: .bigEndian) }
 
   @Test(
-    "An announced size is accepted or refused correctly at and around every limit", arguments: sizes.indices, Seeds.few)
+    "An announced credential size is accepted or refused correctly at and around every limit", arguments: sizes.indices,
+    Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
     try await LoopActor.run {
@@ -63,7 +64,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A credential at the limit is received; one byte more is refused",
+    "A credential of the maximum size is received, and one byte more is refused",
     arguments: [(4095, nil), (4096, nil), (4097, "TVV_UNK_003"), (8192, "TVV_UNK_003"), (0, "TVV_UNK_003")]
       as [(Int, String?)], Seeds.usual)
   func credentialLimit(credential: (count: Int, code: String?), seed: UInt64) async throws {
@@ -86,7 +87,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A gzip bomb or invalid gzip is refused, in one member or 1,000",
+    "A gzip bomb or invalid gzip data is refused as a credential, in one gzip member or in 1,000",
     arguments: ["one member", "a thousand members", "no gzip", "half a gzip", "no UTF-8", "wrong key"], Seeds.few)
   func bombs(kind: String, seed: UInt64) async throws {
     let mebibyte = try Gzip.compress(Array(repeating: 0, count: 1 << 20))
@@ -131,7 +132,7 @@ struct LimitTests {
   }
 
   @Test(
-    "With all slots held by unjudged credentials the next wallet is refused until a verdict",
+    "If all session slots have credentials without a verdict, the next wallet is refused until a verdict",
     arguments: Seeds.usual)
   func storageFull(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -175,7 +176,7 @@ struct LimitTests {
     }
   }
 
-  @Test("A full kiosk refuses wallets and preserves unjudged credentials", arguments: Seeds.few)
+  @Test("A full verifier refuses wallets and preserves credentials without a verdict", arguments: Seeds.few)
   func storageFullForLong(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 2)
@@ -201,7 +202,7 @@ struct LimitTests {
     }
   }
 
-  @Test("A wallet has at most 4 transfers at once, and another when one ends", arguments: Seeds.usual)
+  @Test("A wallet may have 4 transfers at once, and another one when one of them ends", arguments: Seeds.usual)
   func walletAtOnce(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("five at once", Hall(seed: seed, conditions: Trial.quick)) { trial in

@@ -10,7 +10,7 @@ import Tuvali
 @testable import Verifier
 
 /// Faults of the link and of the adapter, at every step of a transfer.
-@Suite("A kiosk during link faults", .serialized)
+@Suite("A verifier during link faults", .serialized)
 struct LinkFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -77,7 +77,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "A link cut after any event leaves no state, and the next wallet is served", arguments: seeds,
+    "A link cut after any event of a transfer leaves no state, and the next wallet is served", arguments: seeds,
     Keeping.allCases)
   func cut(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
@@ -91,7 +91,9 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The wallet may disconnect after any event", arguments: seeds, Keeping.allCases)
+  @Test(
+    "The verifier serves the next wallet if a wallet disconnects after any event of its transfer", arguments: seeds,
+    Keeping.allCases)
   func walletStops(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet stopped", seed: seed, keeping) { trial, transfer in
@@ -104,7 +106,8 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("A program may call Disconnect for a transfer after any event", arguments: seeds)
+  @Test(
+    "The verifier serves the next wallet if a program calls Disconnect after any event of a transfer", arguments: seeds)
   func kioskDisconnects(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet dismissed", seed: seed) { trial, _ in
@@ -117,7 +120,9 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The kiosk may stop and start after any event", arguments: seeds, Keeping.allCases)
+  @Test(
+    "The verifier serves the next wallet after it was stopped and started at any event of a transfer", arguments: seeds,
+    Keeping.allCases)
   func kioskStops(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
       try atEveryEvent("kiosk stopped", seed: seed, keeping) { trial, _ in
@@ -137,7 +142,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "The kiosk's adapter may vanish after any event, briefly or for long",
+    "The verifier serves the next wallet after its adapter was lost at any event, briefly or for long",
     arguments: [Duration.zero, .seconds(2), .seconds(120)], Keeping.allCases)
   func kioskAdapter(outage: Duration, keeping: Keeping) async throws {
     try await LoopActor.run {
@@ -166,7 +171,8 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The wallet's adapter may vanish after any event; the kiosk is ready at once", arguments: seeds)
+  @Test(
+    "The verifier is ready again 1 s after a wallet's adapter was lost at any event of a transfer", arguments: seeds)
   func walletAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet's adapter lost", seed: seed) { trial, _ in
@@ -184,7 +190,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "A wallet whose adapter vanishes at the start fails in time", arguments: seeds)
+    "The transfer of a wallet whose adapter disappears at its start fails in time", arguments: seeds)
   func walletWithoutAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no adapter", Hall(seed: seed, conditions: Trial.quick)) { trial in

@@ -10,7 +10,7 @@ import Tuvali
 @testable import Verifier
 
 /// Packets that arrive twice, late, changed or cut short, at every step of a transfer and in either direction.
-@Suite("Packet faults", .serialized)
+@Suite("Faulty packets in credential transfers", .serialized)
 struct PacketFaultTests {
   init() { EventLoop.shared.runInBackground() }
 

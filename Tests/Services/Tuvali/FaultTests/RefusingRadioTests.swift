@@ -12,12 +12,12 @@ import Wallet
 @testable import Verifier
 
 /// A radio that refuses at once: no adapter, or powered off.
-@Suite("A wallet whose radio refuses", .serialized)
+@Suite("A wallet whose radio refuses operations", .serialized)
 struct RefusingRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "The transfer fails at once with the radio's error, which is logged once",
+    "If the radio refuses an operation, the transfer fails at once with its error, which is logged once",
     arguments: [RefusingRadio.Refusal.scan, .connect], [1, 2, 3] as [UInt64])
   func refused(refusal: RefusingRadio.Refusal, seed: UInt64) async throws {
     try await LoopActor.run {

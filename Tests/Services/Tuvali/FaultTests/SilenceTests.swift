@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// One side stops sending, while the link stays up.
-@Suite("Timeouts of silent peers", .serialized)
+@Suite("Timeouts of verifier and wallet", .serialized)
 struct SilenceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -37,7 +37,8 @@ struct SilenceTests {
     return striker
   }
 
-  @Test("A wallet that stops sending at any packet is cut, and the next wallet is served", arguments: Seeds.usual)
+  @Test(
+    "A wallet that stops sending at any packet is disconnected, and the next wallet is served", arguments: Seeds.usual)
   func silentWallet(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -64,7 +65,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet ends the transfer if the verifier stops sending at any packet", arguments: Seeds.usual)
+  @Test("A wallet ends its transfer if the verifier stops sending at any packet", arguments: Seeds.usual)
   func silentVerifier(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -85,7 +86,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that sends nothing after connecting is cut after 10 s, and logged", arguments: Seeds.usual)
+  @Test("A wallet that sends nothing after connecting is disconnected after 10 s, and logged", arguments: Seeds.usual)
   func neverIdentified(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no Identify", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -105,7 +106,8 @@ struct SilenceTests {
   }
 
   @Test(
-    "A wallet that stays after the verdict is cut within 2.5 s", arguments: [true, false], Seeds.usual)
+    "A wallet that stays connected after the verdict is disconnected within 2.5 s", arguments: [true, false],
+    Seeds.usual)
   func neverLeaves(accepted: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("never leaves", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
@@ -124,7 +126,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that sends only malformed writes is cut like a silent one", arguments: Seeds.usual)
+  @Test("A wallet that sends only malformed writes is disconnected like one that sends nothing", arguments: Seeds.usual)
   func livelyJunk(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("junk for ever", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -149,7 +151,7 @@ struct SilenceTests {
   }
 
   @Test(
-    "Without a verdict the wallet is cut after 30 s, and the credential can be judged later",
+    "Without a verdict the wallet is disconnected after 30 s, and the credential can be judged later",
     arguments: Seeds.usual)
   func nobodyJudges(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -171,7 +173,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A verdict after the wallet has gone is stored and disturbs no transfer", arguments: Seeds.usual)
+  @Test("A verdict after the wallet has disconnected is stored, and disturbs no other transfer", arguments: Seeds.usual)
   func judgedAfterwards(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("judged afterwards", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in

@@ -11,11 +11,11 @@ import Transfers
 @testable import Verifier
 
 /// Lasting faults: a disk that hangs, a spool that cannot be opened, files that cannot be read or erased.
-@Suite("Faults of the spool", .serialized)
+@Suite("Faults of the verifier's spool", .serialized)
 struct SpoolFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A hanging disk delays one wallet by 5 s and the next not at all", arguments: Seeds.usual)
+  @Test("A disk that hangs delays one wallet by 5 s and the next not at all", arguments: Seeds.usual)
   func hangs(seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -60,7 +60,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("On a read-only disk a verdict frees capacity, and the next wallet is served from memory")
+  @Test("On a read-only disk a verdict frees the verifier's capacity, and the next wallet is served from memory")
   func readOnlyMakesRoom() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -95,7 +95,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("A verdict waits 5 s for a hanging disk", arguments: [true, false])
+  @Test("A verdict is answered after 5 s if the disk hangs", arguments: [true, false])
   func verdictWaits(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -125,7 +125,7 @@ struct SpoolFaultTests {
   }
 
   @Test(
-    "A spool that failed to open is opened with the next credential or after 60 s",
+    "If the spool could not be opened, this is repeated with the next credential or after 60 s",
     arguments: [true, false], [ENOSPC, EIO, EROFS, EACCES])
   func openedLater(hasVisitor: Bool, errno: Int32) async throws {
     try await LoopActor.run {
@@ -199,7 +199,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("Damaged files are reported until they expire, without a restart")
+  @Test("Damaged spool files are reported until they expire, without a restart")
   func damaged() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -228,7 +228,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("A credential that the disk failed to read appears when the disk recovers")
+  @Test("A credential that the disk failed to read appears when the disk works again")
   func unread() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -252,7 +252,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("A failed erasure is reported until it succeeds")
+  @Test("A credential that could not be erased is reported until it is erased")
   func unerased() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// The lines in the journal, and the helpers that read them.
-@Suite("The journal of the verifier", .serialized)
+@Suite("Journal entries of the verifier", .serialized)
 struct WordsTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -29,7 +29,7 @@ struct WordsTests {
     }
   }
 
-  @Test("A verdict is logged with its reason codes and without credential or claims")
+  @Test("A checker's verdict is logged with its reason codes and without credential or claims")
   func verdict() async throws {
     try await LoopActor.run {
       let claim = "Asha Example of Elsewhere"
@@ -49,7 +49,7 @@ struct WordsTests {
     }
   }
 
-  @Test("A secret in the journal is detected in every spelling", arguments: 0..<5)
+  @Test("The leak search detects a secret in the journal in each of its encodings", arguments: 0..<5)
   func spellings(form: Int) async {
     await LoopActor.run {
       let secret = (0..<32).map { UInt8(ascii: "A") + $0 }
@@ -66,7 +66,7 @@ struct WordsTests {
   }
 
   @Test(
-    "A wallet that fails repeatedly gets 6 lines a minute; more are counted",
+    "A wallet that fails repeatedly gets 6 journal lines a minute, and further ones are counted",
     arguments: Seeds.usual)
   func repeatedFailures(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// The service with a checker in virtual time.
-@Suite("Decisions by verdicts of the checker")
+@Suite("Verdicts given by the credential checker")
 struct CheckedCredentialTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -38,7 +38,7 @@ struct CheckedCredentialTests {
   // MARK: Decisions
 
   @Test(
-    "Decision=check accepts `valid`, rejects all other verdicts, and waits for undecided checks",
+    "Decision=check accepts `valid`, rejects other verdicts, and leaves undecided credentials waiting",
     arguments: CheckVerdict.Word.allCases, CheckPolicy.OnUndecided.allCases)
   func decisions(word: CheckVerdict.Word, onUndecided: CheckPolicy.OnUndecided) async throws {
     try await LoopActor.run {
@@ -62,7 +62,9 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("With Decision=client the checker's verdict decides nothing", arguments: CheckVerdict.Word.allCases)
+  @Test(
+    "With Decision=client the checker's verdict neither accepts nor rejects a credential",
+    arguments: CheckVerdict.Word.allCases)
   func client(word: CheckVerdict.Word) async throws {
     try await LoopActor.run {
       let hall = Self.hall(decision: .client) { _ in Self.verdict(word.rawValue) }
@@ -71,7 +73,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Decision=check without Check=yes accepts nothing and reports it")
+  @Test("Decision=check without Check=yes accepts nothing, and the verifier reports this")
   func withoutCheck() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy()) { _ in Self.verdict("valid") }
@@ -94,7 +96,7 @@ struct CheckedCredentialTests {
   ]
 
   @Test(
-    "A failing checker leaves the credential undecided with a named reason, and the next phone is served",
+    "If the checker fails, the credential stays undecided with a named reason, and the next phone is served",
     arguments: 0..<failures.count)
   func failing(index: Int) async throws {
     try await LoopActor.run {
@@ -115,7 +117,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "If the checker is missing, credentials stay, and all are checked when it appears")
+    "While the checker is missing, credentials wait, and all are checked when it appears")
   func missing() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy(isOn: true, onUndecided: .reject)) {
@@ -134,7 +136,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Two checks run at a time, and all finish")
+  @Test("Of four checks two run at a time, and all complete")
   func crowd() async throws {
     try await LoopActor.run {
       let hall = Self.hall { _ in [.wait(.seconds(3))] + Self.verdict("valid") }
@@ -149,7 +151,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "A verdict of a program ends the check, and a later result of the check is ignored")
+    "A verdict given by a program ends the check, and its later result is ignored")
   func judgedMeanwhile() async throws {
     try await LoopActor.run {
       let hall = Self.hall(decision: .client) { _ in [.wait(.seconds(5))] + Self.verdict("valid") }
@@ -163,7 +165,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Each check is signalled once, and a reload applies `Check=`")
+  @Test("Each check of a credential is signalled once, and a reload applies `Check=`")
   func reload() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy(), decision: .client) { _ in Self.verdict("expired", ["expired"]) }
@@ -190,7 +192,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("The claims of an accepted credential are erased when it is fetched")
+  @Test("The claims of an accepted credential are erased when the credential is fetched")
   func taken() async throws {
     try await LoopActor.run {
       let hall = Self.hall { _ in Self.verdict("valid") }

@@ -9,7 +9,7 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("Checks over a restart")
+@Suite("Checks of credentials and restarts")
 struct CheckedRestartTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -23,7 +23,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "A verdict survives a power loss, no check is repeated, and no claim is on the disk in plain text"
+    "A checker's verdict survives a power loss, is not repeated, and its claims are encrypted on the disk"
   )
   func survives() async throws {
     try await LoopActor.run {
@@ -45,7 +45,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "An unchecked credential is checked after a restart, whenever the service had ended"
+    "A credential that was not checked when the service ended is checked after the restart"
   )
   func unchecked() async throws {
     try await LoopActor.run {
@@ -69,7 +69,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("An accepted, unfetched credential has its claims after a restart")
+  @Test("An accepted credential that was not fetched has its claims after a restart")
   func accepted() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -86,7 +86,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("A failed check is repeated after a restart")
+  @Test("A check that failed is repeated after a restart")
   func failedBefore() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -102,7 +102,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("A disk fault while a verdict is written loses neither credential nor verdict")
+  @Test("A disk fault while a checker's verdict is written loses neither credential nor verdict")
   func disk() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -123,7 +123,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("If there is no capacity for the claims, the verdict is stored without them")
+  @Test("If there is no capacity for the claims, the checker's verdict is stored without them")
   func noRoom() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

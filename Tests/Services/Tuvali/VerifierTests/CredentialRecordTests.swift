@@ -6,7 +6,7 @@ import Testing
 
 @testable import Verifier
 
-@Suite("Records of received credentials")
+@Suite("Encoding of credential records")
 struct CredentialRecordTests {
   /// A record, and the bytes of its content.
   struct Row: CustomStringConvertible, Sendable {
@@ -52,7 +52,8 @@ struct CredentialRecordTests {
     return "03" + String(repeating: "00", count: 16) + dialect + peer + "00000003" + "5b315d" + "78"
   }
 
-  @Test("A record is encoded and decoded as the table says, with the predicted file size", arguments: rows)
+  @Test(
+    "A credential record is encoded and decoded as its table specifies, with the predicted file size", arguments: rows)
   func layout(row: Row) throws {
     let record = try row.record()
     let bytes = try Hex.decode(row.hex)
@@ -61,14 +62,14 @@ struct CredentialRecordTests {
     #expect(record.fileSize == RecordSpool.size(ofContent: bytes.count))
   }
 
-  @Test("A record of an earlier release, without number and running time, is read")
+  @Test("A credential record of an earlier release, without number and running time, is read")
   func firstVersion() throws {
     let record = try CredentialRecord(reading: Hex.decode("01" + "03302e35" + "00" + "7b7d"))
     let expected = try Self.rows[1].record()
     #expect(record == expected)
   }
 
-  @Test("A text of 256 bytes is refused with the field's name")
+  @Test("A text of 256 bytes in a credential record is refused with the field's name")
   func longTexts() {
     let long = String(repeating: "é", count: 128)
     #expect(
@@ -79,7 +80,7 @@ struct CredentialRecordTests {
         == .tooLong(field: "peer", limit: 255))
   }
 
-  @Test("A truncated record, invalid UTF-8 or another version is refused by name")
+  @Test("A truncated credential record, invalid UTF-8 or another version is refused with a named error")
   func refused() throws {
     let whole = try Hex.decode(Self.rows[1].hex)
     for count in 0..<22 {
@@ -94,7 +95,7 @@ struct CredentialRecordTests {
     }
   }
 
-  @Test("A verdict that is truncated or above 1 MiB is refused by name")
+  @Test("A stored verdict that is truncated or larger than 1 MiB is refused with a named error")
   func verdicts() throws {
     let start = try Hex.decode("03" + String(repeating: "00", count: 18))
     for (rest, expected) in [([0, 0], true), ([0, 0, 0, 2, 1], true), ([0, 0x10, 0, 1], false)] as [([UInt8], Bool)] {
@@ -107,7 +108,7 @@ struct CredentialRecordTests {
     }
   }
 
-  @Test("An unknown mark is refused", arguments: [0, 1, 2, 255] as [UInt8])
+  @Test("A credential record with an unknown mark is refused", arguments: [0, 1, 2, 255] as [UInt8])
   func marks(mark: UInt8) throws {
     let content = try Self.rows[1].record().content
     let error = caught(WireError.self) {
@@ -116,7 +117,7 @@ struct CredentialRecordTests {
     #expect(error == (mark > 1 ? .badValue("mark") : nil))
   }
 
-  @Test("Printing a record shows no credential")
+  @Test("The printed form of a credential record contains no credential")
   func unprinted() throws {
     let record = try CredentialRecord(dialect: "0.5", peer: "", credential: Array("secret".utf8))
     var text = "\(record) \(String(reflecting: record))"

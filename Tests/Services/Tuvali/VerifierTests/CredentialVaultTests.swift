@@ -5,11 +5,11 @@ import Testing
 @testable import Verifier
 
 /// The store as a value type: its events and its actions.
-@Suite("The credential store")
+@Suite("The credential store of the verifier")
 struct CredentialVaultTests {
   typealias Script = VaultScript
 
-  @Test("Storing, accepting and erasing are answered when the disk has completed them")
+  @Test("Storing, accepting and erasing a credential are answered when the disk has completed them")
   func life() {
     var script = Script()
     let (id, record) = (Script.id(1), Script.record())
@@ -28,7 +28,7 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (0, 0) && script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("A pending acceptance is not answered when the credential is fetched meanwhile")
+  @Test("A pending acceptance is answered only after the erasure if the credential is fetched meanwhile")
   func fetchedMeanwhile() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -40,7 +40,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("Without a disk every request is answered at once, and only expiry has a timer")
+  @Test("Without a disk the credential store answers every request at once, and its only timer is for expiry")
   func memoryAlone() {
     var script = Script(hasDisk: false)
     let id = Script.id(1)
@@ -54,14 +54,14 @@ struct CredentialVaultTests {
     #expect(script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("A request about an unknown credential is answered at once")
+  @Test("A request to the credential store about an unknown credential is answered at once")
   func strangers() {
     var script = Script.opened()
     script.expect(.accept(Script.id(1), asker: 1), .answer(1, nil))
     script.expect(.remove(Script.id(1), asker: 2), .answer(2, nil))
   }
 
-  @Test("Results of the disk without a matching operation are ignored")
+  @Test("The credential store ignores disk results that match no pending operation")
   func unasked() {
     var script = Script.opened()
     script.expect(.done(nil))
@@ -77,7 +77,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .answer(1, nil))
   }
 
-  @Test("A credential that just fits is stored; one byte more is refused; unwanted credentials use no space")
+  @Test("A credential that exactly fits is stored, one byte more is refused, and a removed one uses no capacity")
   func room() {
     let size = Script.record(100).fileSize
     for hasDisk in [true, false] {
@@ -95,7 +95,7 @@ struct CredentialVaultTests {
     }
   }
 
-  @Test("A full spool is an error for a wallet that waits, and otherwise a reported trouble")
+  @Test("A full spool is an error for a waiting wallet, and otherwise a reported problem")
   func spoolFull() {
     var script = Script.opened()
     let (id, record) = (Script.id(1), Script.record())
@@ -111,7 +111,7 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("A credential that is written or no longer wanted is not in memory")
+  @Test("A credential that was written to disk, or is no longer needed, is not in the credential store's memory")
   func onePlaintext() {
     var script = Script.opened()
     let (one, two) = (Script.id(1), Script.id(2))
@@ -132,7 +132,7 @@ struct CredentialVaultTests {
     #expect(other.vault.entries.count == 1 && other.vault.entries.values.allSatisfy { $0.record == nil })
   }
 
-  @Test("A credential removed while being written is erased, even after a reported failure")
+  @Test("A credential that is removed while it is being written is erased, even after a reported failure")
   func removedMeanwhile() {
     for error in [nil, Script.failed] {
       var script = Script.opened()
@@ -154,7 +154,7 @@ struct CredentialVaultTests {
     }
   }
 
-  @Test("A credential accepted while being written is accepted on the disk too")
+  @Test("A credential that is accepted while it is being written is accepted on the disk, too")
   func acceptedMeanwhile() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -171,7 +171,7 @@ struct CredentialVaultTests {
     other.expect(.done(nil), .answer(2, nil))
   }
 
-  @Test("A repeated request does not answer the earlier one early")
+  @Test("A repeated request to the credential store does not make the first be answered early")
   func askedTwice() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -182,7 +182,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("Operations for which a request waits are executed first, and others in order")
+  @Test("Disk operations of the credential store that a request waits for are executed first, and others in order")
   func order() {
     var script = Script.opened()
     let ids = (1...4).map(Script.id)
@@ -202,7 +202,7 @@ struct CredentialVaultTests {
     #expect(places == Array(ids.prefix(3)))
   }
 
-  @Test("A refused operation is repeated after 60 s, and after a success the others follow at once")
+  @Test("A refused disk operation of the credential store is repeated after 60 s, and after a success others follow")
   func again() {
     var script = Script.opened()
     let (one, two, record) = (Script.id(1), Script.id(2), Script.record())
@@ -223,7 +223,7 @@ struct CredentialVaultTests {
     #expect(script.vault.trouble == nil && script.vault.troubleInShort.isEmpty)
   }
 
-  @Test("A failed erasure is a trouble until it succeeds, and delays no request")
+  @Test("A failed erasure of a credential is reported until it succeeds, and delays no request")
   func unerased() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -237,7 +237,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .log(.recovered), .changed)
   }
 
-  @Test("`awaitIdle` is answered at once, at the end of the work, or at its limit")
+  @Test("`awaitIdle` of the credential store is answered at once if idle, at the end of the work, or at its limit")
   func idle() {
     var script = Script.opened()
     script.expect(.awaitIdle(asker: 1, limit: .seconds(2)), .answer(1, nil))

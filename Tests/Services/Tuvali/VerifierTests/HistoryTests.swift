@@ -9,7 +9,7 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("The history of transfers")
+@Suite("The history of credential transfers")
 struct HistoryTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -45,7 +45,7 @@ struct HistoryTests {
     }
   }
 
-  @Test("A result has its time, duration and error code, is written once, and survives a restart")
+  @Test("A history entry has time, duration and error code, is written once, and survives a restart")
   @LoopActor
   func survives() async throws {
     let folder = try ScratchFolder()
@@ -64,7 +64,7 @@ struct HistoryTests {
     #expect(entries.last?.entry.time == first)
   }
 
-  @Test("A page ends before the given entry, and has at most the given number of entries")
+  @Test("A history page ends before the given entry, and has at most the requested number of entries")
   @LoopActor
   func pages() async throws {
     let folder = try ScratchFolder()
@@ -77,7 +77,7 @@ struct HistoryTests {
     #expect(try rig.entries(limit: 0).isEmpty)
   }
 
-  @Test("A result is erased after HistoryFor=, also when no other transfer ends")
+  @Test("A history entry is erased after HistoryFor=, even if no further transfer ends")
   @LoopActor
   func expires() async throws {
     let folder = try ScratchFolder()
@@ -90,7 +90,7 @@ struct HistoryTests {
     #expect(try rig.entries().isEmpty)
   }
 
-  @Test("HistoryFor=0s erases the stored results, and records none")
+  @Test("HistoryFor=0s erases the stored history, and records no entry")
   @LoopActor
   func off() async throws {
     let folder = try ScratchFolder()
@@ -107,7 +107,7 @@ struct HistoryTests {
     #expect(try rig.entries().isEmpty)
   }
 
-  @Test("A verdict that was given in an earlier run is not recorded again")
+  @Test("A verdict on a transfer of an earlier run is not recorded in the history again")
   @LoopActor
   func restored() async throws {
     let folder = try ScratchFolder()
@@ -122,7 +122,7 @@ struct HistoryTests {
     #expect(entries.map(\.entry.result) == ["rejected"] && entries.first?.entry.duration == 0)
   }
 
-  @Test("While the disk fails, results wait, at most 1000, and are written when it works again")
+  @Test("While the disk fails, at most 1000 history entries wait, and are written when the disk works")
   @LoopActor
   func diskFails() async throws {
     let folder = try ScratchFolder()
@@ -138,23 +138,7 @@ struct HistoryTests {
     #expect(try rig.entries(limit: 1000).count == 1000)
   }
 
-  @Test("At most eight reads wait for the disk")
-  func reads() async throws {
-    let folder = try ScratchFolder()
-    await LoopActor.run {
-      let rig = Rig(folder)
-      var count = 0
-      for _ in 0..<HistoryKeeper.readLimit {
-        #expect(rig.keeper.mayRead)
-        rig.keeper.read(before: nil, limit: 1) { _ in count += 1 }
-      }
-      #expect(!rig.keeper.mayRead && count == 0)
-      rig.time.advance(by: .zero)
-      #expect(rig.keeper.mayRead && count == HistoryKeeper.readLimit)
-    }
-  }
-
-  @Test("A damaged database is set aside for HistoryFor=, and a new history begins")
+  @Test("A damaged history database is set aside, and a new history begins")
   @LoopActor
   func damaged() async throws {
     let folder = try ScratchFolder()
@@ -175,7 +159,7 @@ struct HistoryTests {
     #expect(!folder.exists("history/history.db.damaged"))
   }
 
-  @Test("A long issuer's name is cut between two characters")
+  @Test("In the history a long issuer's name is cut between two characters")
   func cut() {
     let entry = HistoryEntry(
       transfer: 1, time: 1, duration: 1, result: "accepted", reason: "", issuer: String(repeating: "ü", count: 150))

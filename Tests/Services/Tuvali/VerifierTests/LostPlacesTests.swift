@@ -4,9 +4,9 @@ import Testing
 
 @testable import Verifier
 
-@Suite("Peers whose transfers failed")
+@Suite("Memory of peers whose transfers failed")
 struct LostPlacesTests {
-  @Test("A peer is remembered for 5 min after its last failure")
+  @Test("A peer whose transfer failed is remembered for 5 min after its last failure")
   func memory() {
     var places = LostPlaces()
     let (peer, other) = (BluetoothAddress(1), BluetoothAddress(2))
@@ -17,7 +17,7 @@ struct LostPlacesTests {
     #expect(!places.contains(other, at: .zero))
   }
 
-  @Test("At most 256 peers are remembered, and the one remembered longest is forgotten")
+  @Test("At most 256 failed peers are remembered, and the one remembered longest is forgotten")
   func limit() {
     var places = LostPlaces()
     for number in 1...257 as ClosedRange<UInt64> {

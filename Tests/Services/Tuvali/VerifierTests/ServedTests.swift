@@ -36,7 +36,7 @@ struct ServedTests {
     "tuvali_0_5": [.v05], "tuvali_0_2_4_to_0_4_9": [.v04, .v03],
   ]
 
-  @Test("Advertisement and scan response equal the vectors, except for the flag `no BR/EDR`")
+  @Test("Advertisement and scan response equal the Tuvali vectors, except for the flag `no BR/EDR`")
   func advertisement() throws {
     let vectors = try Vectors.read()
     let key = try X25519.PublicKey(try Hex.decode(vectors.keys.verifierPublicHex))
@@ -72,7 +72,7 @@ struct ServedTests {
   ]
 
   @Test(
-    "Each characteristic has its properties of tuvali.md section 3, and notifications go to exactly one client",
+    "Each characteristic has the properties of tuvali.md section 3, and notifies exactly one client",
     arguments: [Dialect.v05, .v04, .v03])
   func characteristics(dialect: Dialect) throws {
     let isNew = dialect == .v05

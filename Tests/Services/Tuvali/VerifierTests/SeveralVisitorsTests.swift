@@ -9,11 +9,11 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Several transfers at a time")
+@Suite("Several credential transfers at a time")
 struct SeveralVisitorsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Four simultaneous wallets have codes, transfers and figures of their own")
+  @Test("Each of four simultaneous wallets has its own key, transfer and counts")
   func together() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185), decision: .client)
@@ -45,7 +45,7 @@ struct SeveralVisitorsTests {
     }
   }
 
-  @Test("Disconnecting one of three wallets fails its transfer only, and the others finish")
+  @Test("Disconnecting one of three wallets makes only its transfer fail, and the others complete")
   func dismissed() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185))
@@ -66,7 +66,7 @@ struct SeveralVisitorsTests {
     }
   }
 
-  @Test("Without a powered radio there is no code, and its loss and return are signalled")
+  @Test("Without a powered radio there is no QR code, and the radio's loss and return are signalled")
   func radioDown() async {
     await LoopActor.run {
       let hall = Hall()

@@ -10,11 +10,11 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("The verifier beside another service on one radio")
+@Suite("A verifier and another service on one radio")
 struct TenantTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A second application with a write a second for 10 min loses no link and disturbs no transfer")
+  @Test("A second application with one write a second for 10 min loses no link and disturbs no transfer")
   @LoopActor
   func secondApplication() async throws {
     let hall = Hall(links: 8)

@@ -8,14 +8,14 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("Dates of a transfer")
+@Suite("Dates of a credential transfer")
 struct TransferDatesTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// Time to keep, in milliseconds.
   @LoopActor private static let keepFor = Int64(Cabinet.keepFor.components.seconds) * 1000
 
-  @Test("The dates follow restarts, clock changes and a new storage time")
+  @Test("A transfer's dates are adjusted after restarts, clock changes and a new storage time")
   func dates() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -55,7 +55,7 @@ struct TransferDatesTests {
     }
   }
 
-  @Test("An accepted credential expires only until it is fetched, which is signalled")
+  @Test("An accepted credential has an expiry until it is fetched, and the change is signalled")
   func fetched() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)

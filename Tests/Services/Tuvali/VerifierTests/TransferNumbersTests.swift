@@ -9,11 +9,11 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("Numbers of transfers")
+@Suite("Numbers of credential transfers")
 struct TransferNumbersTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Without an earlier run numbers start at 1")
+  @Test("Without an earlier run transfer numbers start at 1")
   func alone() async {
     await LoopActor.run {
       let numbers = TransferNumbers()
@@ -21,7 +21,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Transfers get reserved numbers, more are reserved in time, and without reserved ones random numbers are used")
+  @Test("Transfers use reserved numbers, which are renewed in time, and random numbers if there are none")
   func kept() async {
     await LoopActor.run {
       let numbers = TransferNumbers()
@@ -40,7 +40,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("A restored transfer keeps its number, and new numbers are never reused after crashes")
+  @Test("A restored transfer has its old number, and after crashes no number is used again")
   func restarts() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -68,7 +68,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("A failing disk call during the reservation of numbers never repeats a number")
+  @Test("A disk call that fails while numbers are reserved never makes a number be used again")
   func refilled() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -94,7 +94,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("A damaged or missing note of the last number repeats no number", arguments: [true, false])
+  @Test("If the stored last number is damaged or missing, no transfer number is used again", arguments: [true, false])
   func lostNote(isGone: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -119,7 +119,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Two damaged generations of the note lead to a random number")
+  @Test("If both generations of the stored last number are damaged, numbers start at a random value")
   func noNote() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -141,7 +141,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Without a disk each run uses different numbers")
+  @Test("Without a disk each run of the service uses different transfer numbers")
   func noDisk() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -155,7 +155,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("The note is encoded and decoded as the table says; invalid bytes are refused by name")
+  @Test("The stored last number is encoded as its table specifies, and invalid bytes give a named error")
   func noteLayout() throws {
     var note = VaultNote()
     #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8))

@@ -9,12 +9,12 @@ import Tuvali
 import Verifier
 import Wallet
 
-@Suite("Transfers over the simulated radio")
+@Suite("Credential transfers over the simulated radio")
 struct TransferTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A transfer with lost chunks finishes at every MTU",
+    "A transfer with lost chunks completes at every MTU",
     arguments: [67, 100, 185, 512, 517], [0.0, 0.01, 0.10, 0.50])
   func lossyTransfers(mtu: Int, loss: Double) async throws {
     try await LoopActor.run {
@@ -30,7 +30,7 @@ struct TransferTests {
     }
   }
 
-  @Test("An Android-like wallet with unacknowledged writes finishes at 50% chunk loss")
+  @Test("An Android-like wallet with unacknowledged writes completes its transfer at 50% chunk loss")
   func androidLikeWallet() async throws {
     try await LoopActor.run {
       var configuration = WalletEngine.Configuration()
@@ -44,7 +44,7 @@ struct TransferTests {
     }
   }
 
-  @Test("At 80% chunk loss the verifier ends with TVV_TRA_002 and cuts the link")
+  @Test("At 80% chunk loss the verifier ends the transfer with TVV_TRA_002 and disconnects")
   func hopelessLoss() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(commandLoss: 0.8))
@@ -61,7 +61,7 @@ struct TransferTests {
   }
 
   @Test(
-    "With an MTU below 67 the wallet ends with TVW_CON_002 before any transfer starts"
+    "With an MTU below 67 the wallet ends with TVW_CON_002 before a transfer starts"
   )
   func smallMTU() async throws {
     try await LoopActor.run {
@@ -74,7 +74,7 @@ struct TransferTests {
     }
   }
 
-  @Test("A transfer succeeds in every dialect", arguments: Dialect.Name.allCases)
+  @Test("A credential transfer succeeds in every dialect", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) async throws {
     try await LoopActor.run {
       let hall = Hall(dialects: [.named(name)])
@@ -88,7 +88,7 @@ struct TransferTests {
     }
   }
 
-  @Test("With two dialects a transfer has the dialect of the service that is written to")
+  @Test("With two dialects a transfer has the dialect of the GATT service that the wallet writes to")
   func twoDialects() async throws {
     try await LoopActor.run {
       let hall = Hall(dialects: [.v05, .v04])
@@ -149,7 +149,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Two wallets that read the same code at the same time are both served")
+  @Test("Two wallets that read the same QR code at the same time are both served")
   func secondWallet() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20)))
@@ -166,7 +166,7 @@ struct TransferTests {
     }
   }
 
-  @Test("If two wallets want one slot, the second fails as busy, and the first finishes")
+  @Test("If two wallets want the only slot, the second fails as busy, and the first completes")
   func slotInUse() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20)), configure: { $0.visitors = 1 })
@@ -184,7 +184,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Without a verdict the wallet is cut in time, and the credential stays")
+  @Test("Without a verdict the wallet is disconnected in time, and its credential stays stored")
   func noVerdict() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)
@@ -201,7 +201,7 @@ struct TransferTests {
     }
   }
 
-  @Test("If the adapter vanishes during a transfer and returns, the next wallet is served")
+  @Test("If the adapter disappears during a transfer and returns, the next wallet is served")
   func adapterLost() async throws {
     try await LoopActor.run {
       let hall = Hall()

@@ -5,7 +5,7 @@ import Testing
 @testable import Verifier
 
 /// The store as a value type: the time for which credentials are kept, and its dependence on the wall clock.
-@Suite("Clocks of the credential store")
+@Suite("The credential store and clocks")
 struct VaultClockTests {
   typealias Script = VaultScript
 
@@ -44,7 +44,7 @@ struct VaultClockTests {
     Row(clock: .min, date: .max, age: 0, doubt: -1),
   ]
 
-  @Test("A file's date is converted as the table says", arguments: rows)
+  @Test("The date of a spool file is converted to an age as the table specifies", arguments: rows)
   func dates(row: Row) {
     let vault = Script().vault
     let now = Instant(nanoseconds: 1_000_000_000_000_000)
@@ -55,7 +55,7 @@ struct VaultClockTests {
   }
 
   @Test(
-    "A credential is erased at its expiry and not before, and the service is notified", arguments: [true, false])
+    "A credential is erased exactly at its expiry, and the service is notified", arguments: [true, false])
   func expiry(isAccepted: Bool) {
     var script = Script.opened()
     let id = Script.id(1)
@@ -72,7 +72,7 @@ struct VaultClockTests {
     #expect(script.vault.deadline == nil)
   }
 
-  @Test("A restored credential has the rest of its time, and a new setting applies at once")
+  @Test("A restored credential has the rest of its storage time, and a new setting applies at once")
   func rest() {
     var script = Script()
     _ = script.handle(.start)
@@ -84,7 +84,8 @@ struct VaultClockTests {
     #expect(due == [.expire(Script.id(1), isAccepted: false), .erase(Script.id(1))])
   }
 
-  @Test("A clock set forward or back changes no expiry, and files are redated at once", arguments: [1, -1])
+  @Test(
+    "Setting the clock forward or back changes no expiry, and file dates are corrected at once", arguments: [1, -1])
   func set(direction: Int64) {
     for jump in [31, 3600, Self.year] as [Int64] {
       var script = Script.opened()
@@ -104,7 +105,7 @@ struct VaultClockTests {
     }
   }
 
-  @Test("A clock change of at most 30 s changes no file", arguments: [30, -30, -1])
+  @Test("A clock change of at most 30 s changes no spool file", arguments: [30, -30, -1])
   func tolerance(jump: Int64) {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -114,7 +115,7 @@ struct VaultClockTests {
     script.pass(3600)
   }
 
-  @Test("A clock change that is not notified is noticed within 60 s")
+  @Test("A clock change that the system does not report is detected within 60 s")
   func noticed() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -124,7 +125,7 @@ struct VaultClockTests {
     #expect(due == [.redate(Script.id(1), date: Script.date + 3600)])
   }
 
-  @Test("A failed redating is a trouble, repeated every 60 s and at each clock change")
+  @Test("If correcting file dates fails, this is reported and repeated every 60 s and at each clock change")
   func refused() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -148,7 +149,7 @@ struct VaultClockTests {
     script.expect(.clockSet, .log(.recovered), .changed)
   }
 
-  @Test("Under an unset clock nothing expires by its date, but running time counts")
+  @Test("While the clock is not set, nothing expires by its date, but running time counts")
   func neverSet() {
     var script = Script()
     script.dateAtZero = 1000
@@ -175,7 +176,7 @@ struct VaultClockTests {
     #expect(expired.count == 2 && !late.contains { if case .redate = $0 { true } else { false } })
   }
 
-  @Test("Once an unset clock is set, the dates of the files count")
+  @Test("When the clock is set for the first time, the dates of the spool files apply")
   func learned() {
     for seconds in [10, 299, 3000] {
       var script = Script()
@@ -193,7 +194,7 @@ struct VaultClockTests {
     }
   }
 
-  @Test("A date in the future counts if the clock is set within 5 min, and is corrected otherwise")
+  @Test("A file date in the future is used if the clock is set within 5 min, and is corrected otherwise")
   func doubted() {
     var script = Script()
     _ = script.handle(.start)
@@ -212,7 +213,7 @@ struct VaultClockTests {
     other.expect(.clockSet, .redate(Script.id(1), date: Script.date + 4600))
   }
 
-  @Test("With any clock an inspection of the spool erases no stored credential")
+  @Test("Whatever the clock shows, an inspection of the spool erases no stored credential")
   func heldAreSafe() {
     var script = Script()
     _ = script.handle(.start)

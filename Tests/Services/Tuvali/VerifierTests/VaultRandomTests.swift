@@ -3,10 +3,10 @@ import Testing
 
 @testable import Verifier
 
-@Suite("Random events in the credential store")
+@Suite("Random events of the credential store")
 struct VaultRandomTests {
   @Test(
-    "In 20,000 events every request is answered once, in time and correctly",
+    "In 20,000 random events every request is answered once, in time and correctly",
     arguments: Seeds.few)
   func anything(seed: UInt64) {
     var model = VaultModel(seed: seed)

@@ -5,7 +5,7 @@ import Testing
 @testable import Verifier
 
 /// The store as a value type: its note with the running time of the service, and the reserved numbers.
-@Suite("Running time of the credential store")
+@Suite("Credential ages by running time of the service")
 struct VaultRunningTests {
   typealias Script = VaultScript
 
@@ -25,7 +25,7 @@ struct VaultRunningTests {
     return note
   }
 
-  @Test("A record has the running time at its reception, even if it is written later")
+  @Test("A credential record has the running time at its reception, even if it is written later")
   func record() {
     var script = Self.opened(running: 5000)
     script.pass(20)
@@ -38,7 +38,7 @@ struct VaultRunningTests {
     #expect(later.running == 5020)
   }
 
-  @Test("The note is written every 10 min while a credential is on the disk")
+  @Test("The running time is stored every 10 min while a credential is on the disk")
   func interval() {
     var script = Self.opened(running: 5000)
     script.pass(4000)
@@ -56,7 +56,8 @@ struct VaultRunningTests {
   }
 
   @Test(
-    "With a short storage time the note is written more often, at most every 10 s", arguments: [(60, 10), (800, 100)])
+    "With a short storage time the running time is stored more often, at most every 10 s",
+    arguments: [(60, 10), (800, 100)])
   func shortInterval(keepFor: Int, interval: Int) {
     var script = Self.opened()
     _ = script.handle(.settings(VaultSettings(keepFor: .seconds(keepFor), maximumBytes: 1 << 20)))
@@ -73,7 +74,7 @@ struct VaultRunningTests {
     #expect(script.vault.noteAt <= script.now.advanced(by: .seconds(interval)))
   }
 
-  @Test("`awaitIdle` writes the note once before it is answered")
+  @Test("`awaitIdle` stores the running time once before it is answered")
   func atTheEnd() {
     var script = Self.opened(running: 100)
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -92,7 +93,7 @@ struct VaultRunningTests {
     script.expect(.done(nil), .log(.recovered), .changed)
   }
 
-  @Test("A restored credential has waited since its date or for the running time, whichever is longer")
+  @Test("A restored credential's age is taken from its date or the running time, whichever is greater")
   func found() {
     let rows: [(received: Int64, running: UInt64, age: Int64)] = [
       // The service was down for a while.
@@ -111,7 +112,7 @@ struct VaultRunningTests {
     }
   }
 
-  @Test("A corrected date does not make a credential younger than its running time")
+  @Test("Correcting a credential's date does not make it younger than its running time shows")
   func doubted() {
     var script = Self.opened(running: 10_000, [Script.entry(1, received: Script.date + 3600, running: 5000)])
     script.pass(10)
@@ -134,7 +135,7 @@ struct VaultRunningTests {
     #expect(script.vault.kept == (1, 1))
   }
 
-  @Test("Numbers are reserved on the disk before use, and a refusal is reported and the reservation repeated")
+  @Test("Transfer numbers are reserved on the disk before use, and a refused reservation is reported and repeated")
   func numbers() {
     var script = Self.opened()
     script.expect(.numbersWanted, .note(Self.note(0, numbers: 2001)))
@@ -150,7 +151,7 @@ struct VaultRunningTests {
     #expect(script.vault.deadline == nil)
   }
 
-  @Test("Numbers that were not reserved at the opening are requested at once")
+  @Test("If no numbers could be reserved when the spool was opened, they are requested at once")
   func refusedAtOpening() {
     var script = Script()
     script.writesNotes = false

@@ -5,13 +5,13 @@ import Testing
 @testable import Verifier
 
 /// The store as a value type: opening the spool, its contents, and a disk that hangs.
-@Suite("Opening and inspecting the spool")
+@Suite("Opening and inspecting the verifier's spool")
 struct VaultSpoolTests {
   typealias Script = VaultScript
 
   // MARK: Opening
 
-  @Test("The spool is opened once, at the start or with the first credential")
+  @Test("The verifier's spool is opened once, at the start or with the first credential")
   func opening() {
     var script = Script()
     #expect(script.vault.deadline == nil)
@@ -23,7 +23,7 @@ struct VaultSpoolTests {
     script.expect(.start)
   }
 
-  @Test("A failed opening is repeated with the next request and after 60 s")
+  @Test("If opening the spool fails, it is repeated with the next request and after 60 s")
   func openedLater() {
     var script = Script()
     _ = script.handle(.start)
@@ -42,7 +42,7 @@ struct VaultSpoolTests {
       .put(Script.id(1), record, date: Script.date + 10, isAccepted: false))
   }
 
-  @Test("Credentials of an earlier run are restored and reported, as are expired ones")
+  @Test("Credentials of an earlier run are restored and reported, and so are those that expired")
   func restored() {
     var script = Script()
     _ = script.handle(.start)
@@ -64,7 +64,7 @@ struct VaultSpoolTests {
       .restore(Script.id(5), Script.record(), isAccepted: false), .log(.restored(1)), .changed)
   }
 
-  @Test("Unreadable files are inspected every 60 s and reported once until they are gone")
+  @Test("Unreadable spool files are inspected every 60 s and reported once until they are gone")
   func unreadable() {
     var script = Script()
     _ = script.handle(.start)
@@ -90,7 +90,7 @@ struct VaultSpoolTests {
     #expect(script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("Damaged files are a trouble while they exist")
+  @Test("Damaged spool files are reported as a problem while they exist")
   func damaged() {
     var script = Script()
     _ = script.handle(.start)
@@ -105,7 +105,7 @@ struct VaultSpoolTests {
     script.expect(.inspected(.success(Script.found())), .log(.recovered), .changed)
   }
 
-  @Test("The worst trouble is shown, each reason is logged once, and recovery is logged at the end")
+  @Test("The worst problem is shown, each reason is logged once, and the recovery is logged at the end")
   func worst() {
     var script = Script()
     _ = script.handle(.start)
@@ -121,7 +121,7 @@ struct VaultSpoolTests {
   }
 
   @Test(
-    "Credentials received while the spool is read have precedence in its space"
+    "Credentials received while the spool is read have precedence over those in its files"
   )
   func roomMeanwhile() {
     let size = Script.record().fileSize
@@ -143,7 +143,7 @@ struct VaultSpoolTests {
 
   // MARK: Patience
 
-  @Test("A hanging disk delays one request by 5 s and the next not at all, logged once")
+  @Test("A disk that hangs delays one request by 5 s and the next not at all, and is logged once")
   func hangs() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -164,7 +164,7 @@ struct VaultSpoolTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("A hang while no request waits is noticed, so that later requests do not wait")
+  @Test("A disk that hangs while no request waits is detected, so that later requests do not wait")
   func hangsUnasked() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -178,7 +178,7 @@ struct VaultSpoolTests {
     script.expect(.put(Script.id(2), Script.record(), asker: 2), .answer(2, nil))
   }
 
-  @Test("A request waits 5 s in all, whatever the disk did before")
+  @Test("A request waits for the disk for 5 s in total, also behind other requests")
   func waitsBehindOthers() {
     var script = Script.opened()
     for number in 1...3 { _ = script.handle(.put(Script.id(number), Script.record(), asker: number)) }
@@ -197,7 +197,7 @@ struct VaultSpoolTests {
     #expect(script.vault.entries.values.allSatisfy { $0.isOnDisk })
   }
 
-  @Test("A hanging disk does not delay an expiry")
+  @Test("A disk that hangs does not delay the expiry of a credential")
   func expiresMeanwhile() {
     var script = Script.opened()
     let (one, two) = (Script.id(1), Script.id(2))

@@ -9,11 +9,11 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Credentials waiting for a verdict")
+@Suite("Credentials that wait for a verdict")
 struct VaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("An unjudged credential is restored after a crash, and a judged one is erased")
+  @Test("After a crash a credential without a verdict is restored, and one with a verdict is erased")
   func restart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -42,7 +42,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A credential accepted by the service stays until a program fetches it, over a crash too")
+  @Test("A credential that the service accepted stays until a program fetches it, even after a crash")
   func acceptedUntaken() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -70,7 +70,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A service that dies between SUCCESS and its own verdict judges after the restart")
+  @Test("A service that crashed between SUCCESS and its own verdict gives the verdict after the restart")
   func acceptsAfterStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -85,7 +85,7 @@ struct VaultTests {
     }
   }
 
-  @Test("Unfetched accepted credentials are not evicted, and fill the kiosk")
+  @Test("Accepted credentials that were not fetched are not evicted, and use up the verifier's capacity")
   func untakenFillPlaces() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .accept, keptTransfers: 2)
@@ -103,7 +103,7 @@ struct VaultTests {
     }
   }
 
-  @Test("After a verdict a rejected or fetched credential is gone; another can be fetched once")
+  @Test("After a verdict a rejected or fetched credential is erased, and another can be fetched once")
   func goneAfterVerdict() async throws {
     try await LoopActor.run {
       for (isTaken, isAccepted) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -149,7 +149,7 @@ struct VaultTests {
     }
   }
 
-  @Test("With a working disk stored credentials are shown at the start, before the loop runs")
+  @Test("The start is complete only after the stored credentials were read from a working disk")
   func beginsAway() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -166,7 +166,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A verdict is answered once it is on the disk and the wallet was notified", arguments: [true, false])
+  @Test("A verdict is answered when it is on the disk and the wallet was notified", arguments: [true, false])
   func answeredWhenErased(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -205,7 +205,7 @@ struct VaultTests {
     }
   }
 
-  @Test("An expired credential frees its capacity, accepted or not", arguments: [true, false])
+  @Test("An expired credential frees its capacity, whether it was accepted or not", arguments: [true, false])
   func expiryMakesRoom(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -220,7 +220,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A new storage time applies to waiting credentials")
+  @Test("A new storage time applies to credentials that already wait")
   func otherExpiry() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -235,7 +235,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A full spool is a named error for the wallet, and a verdict frees capacity")
+  @Test("A full spool gives the wallet a named error, and a verdict frees capacity")
   func full() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -253,7 +253,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A credential that just fits is stored; one byte more is refused and counted, with or without disk")
+  @Test("A credential that exactly fits is stored, and one byte more is refused and counted, with or without a disk")
   func bytes() async throws {
     try await LoopActor.run {
       for hasDisk in [true, false] {
@@ -282,7 +282,7 @@ struct VaultTests {
     }
   }
 
-  @Test("Restored credentials fill at most the capacity, and the rest are restored later")
+  @Test("Restored credentials fill at most the verifier's capacity, and the rest are restored later")
   func boundedRestore() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

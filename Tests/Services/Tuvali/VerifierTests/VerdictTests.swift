@@ -9,7 +9,7 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Delivery and deadline of verdicts")
+@Suite("Delivery of verdicts to phones")
 struct VerdictTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -24,7 +24,7 @@ struct VerdictTests {
     return (hall, outgoing, try #require(hall.incoming))
   }
 
-  @Test("A verdict given to the radio for a connected phone is reported as sent", arguments: [true, false])
+  @Test("A verdict that the radio accepted for a connected phone is reported as sent", arguments: [true, false])
   func sent(accepted: Bool) async throws {
     try await LoopActor.run {
       let (hall, outgoing, incoming) = try Self.waiting()
@@ -40,7 +40,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A verdict after the link was lost is reported as not delivered", arguments: [true, false])
+  @Test("A verdict given after the link was lost is reported as not delivered", arguments: [true, false])
   func linkLost(accepted: Bool) async throws {
     try await LoopActor.run {
       let (hall, _, incoming) = try Self.waiting()
@@ -52,7 +52,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A verdict for a phone that was asked to leave is reported as not delivered")
+  @Test("A verdict for a phone that was asked to disconnect is reported as not delivered")
   func askedToLeave() async throws {
     try await LoopActor.run {
       let (hall, outgoing, incoming) = try Self.waiting()
@@ -66,7 +66,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A verdict while the adapter is off is reported as not delivered")
+  @Test("A verdict given while the adapter is off is reported as not delivered")
   func adapterOff() async throws {
     try await LoopActor.run {
       let (hall, _, incoming) = try Self.waiting()
@@ -86,7 +86,7 @@ struct VerdictTests {
   }
 
   @Test(
-    "The deadline is the time at which the phone is asked to leave, and follows the wall clock")
+    "The verdict deadline is when the phone is asked to disconnect, and is adjusted to the wall clock")
   func deadline() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -102,7 +102,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A credential of an earlier run has no deadline, and its verdict is not delivered")
+  @Test("A credential of an earlier run has no verdict deadline, and its verdict is not delivered")
   func earlierRun() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

@@ -137,7 +137,7 @@ struct NostrProgramTests {
     #expect(!log.contains(key) && !log.contains(npub))
   }
 
-  @Test("Only the earshotd to which the program is attached may call, and its wipe gives the program another key")
+  @Test("Only the earshotd to which earshot-nostrd is attached may call, and its wipe gives a new key")
   @LoopActor
   func callers() async throws {
     let process = try await NostrProcess()
@@ -159,7 +159,7 @@ struct NostrProgramTests {
     #expect(try await process.start() == next)
   }
 
-  @Test("With an unreadable key the program is on the bus, gives the reason, and attaches to nothing")
+  @Test("With an unreadable key earshot-nostrd is on the bus, gives the reason, and attaches to no earshotd")
   @LoopActor
   func damage() async throws {
     let process = try await NostrProcess()

@@ -10,7 +10,7 @@ import Tool
 @testable import MeshCommands
 @testable import NostrUplink
 
-@Suite("The uplink behind a proxy, in virtual time")
+@Suite("The Nostr uplink behind a proxy, in virtual time")
 struct UplinkServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -39,7 +39,7 @@ struct UplinkServiceTests {
   private static let packet = "bitchat1:" + String(repeating: "AbCd", count: 85)
 
   @Test(
-    "A packet reaches the other node with its sender's key, and the relay sees only envelopes",
+    "A packet reaches the receiving node with its sender's key, and the relay sees only encrypted envelopes",
     arguments: [false, true])
   @LoopActor
   func wholeWay(isStrict: Bool) throws {
@@ -57,7 +57,7 @@ struct UplinkServiceTests {
     #expect(relay.targets.allSatisfy { $0 == "social.test" })
   }
 
-  @Test("While the proxy is away nothing is sent, messages wait, and the reason says since when")
+  @Test("While the proxy is not available nothing is sent, messages wait, and the reason gives the time")
   @LoopActor
   func noProxy() throws {
     let folder = try Self.folder()
@@ -82,7 +82,7 @@ struct UplinkServiceTests {
     #expect(ann.service.status == .ready && bob.mesh.delivered.map(\.text) == [Self.packet])
   }
 
-  @Test("A proxy that goes away ends the connections' use until it is back")
+  @Test("While the proxy is not available no relay is used, and waiting packets are sent when it returns")
   @LoopActor
   func lostProxy() throws {
     let folder = try Self.folder()
@@ -97,7 +97,7 @@ struct UplinkServiceTests {
     #expect(bob.mesh.delivered.map(\.text) == [Self.packet])
   }
 
-  @Test("Without a contact no relay is connected, and every connection has its own user at the proxy")
+  @Test("Without a contact no Nostr relay is connected, and each connection uses its own user name at the proxy")
   @LoopActor
   func contacts() throws {
     let folder = try Self.folder()
@@ -119,7 +119,7 @@ struct UplinkServiceTests {
     }
   }
 
-  @Test("A packet that the node could not handle is handed over again, and each packet once")
+  @Test("A packet that the mesh node could not handle is passed to it again, and each packet only once")
   @LoopActor
   func nodeAway() throws {
     let folder = try Self.folder()
@@ -133,7 +133,7 @@ struct UplinkServiceTests {
     #expect(bob.mesh.delivered.map(\.text) == ["bitchat1:1", "bitchat1:2", "bitchat1:3"])
   }
 
-  @Test("Key and outbox survive a restart encrypted, and a message that is handed over again is stored once")
+  @Test("The uplink's key and outbox survive a restart encrypted, and a repeated message is stored once")
   @LoopActor
   func restart() throws {
     let folder = try Self.folder()
@@ -168,7 +168,8 @@ struct UplinkServiceTests {
   }
 
   @Test(
-    "A receipt that was taken before a crash is sent after the restart", arguments: [MeshPacket.Kind.delivered, .read])
+    "A receipt that the uplink accepted before a crash is sent after the restart",
+    arguments: [MeshPacket.Kind.delivered, .read])
   @LoopActor
   func receipts(kind: MeshPacket.Kind) throws {
     let folder = try Self.folder()
@@ -197,7 +198,7 @@ struct UplinkServiceTests {
     #expect(again.service.waiting == 0)
   }
 
-  @Test("The tool knows the meaning of each counter, state and message of the journal")
+  @Test("`earshot mesh uplink` explains each counter of the uplink")
   @LoopActor
   func meanings() throws {
     let (_, ann, _) = try Self.pair(try Self.folder())
@@ -214,7 +215,7 @@ struct UplinkServiceTests {
     #expect(relays == Set(known.map(\.name) + ["refused"]))
   }
 
-  @Test("A text that D-Bus cannot carry is dropped and counted, and other texts of Nostr clients reach the node")
+  @Test("A Nostr text that D-Bus cannot carry is dropped and counted, and other texts reach the mesh node")
   @LoopActor
   func otherTexts() throws {
     let folder = try Self.folder()
@@ -225,7 +226,8 @@ struct UplinkServiceTests {
     #expect(bob.counter("UnsendableTexts") == 1)
   }
 
-  @Test("A wipe destroys key and outbox, and so does a node with another peer ID", arguments: [true, false])
+  @Test(
+    "The uplink destroys key and outbox at a wipe, and when its node has another peer ID", arguments: [true, false])
   @LoopActor
   func wipe(isAsked: Bool) throws {
     let folder = try Self.folder()
@@ -258,114 +260,7 @@ struct UplinkServiceTests {
     #expect(ann.key == next)
   }
 
-  @Test("After a wipe the proxy gets another password, so that the new key gets other circuits than the former one")
-  @LoopActor
-  func circuits() throws {
-    let folder = try Self.folder()
-    let (relay, ann, bob) = try Self.pair(folder)
-    #expect(relay.users.count == 2 && Set(relay.users).count == 1 && Set(relay.passwords).count == 2)
-    ann.mesh.onRequest?(.wipe { _ in })
-    ann.clock.run()
-    ann.mesh.attach(as: "another node")
-    ann.setContacts([bob.key])
-    #expect(relay.users.count == 3 && Set(relay.passwords).count == 3)
-  }
-
-  @Test("A key whose node is not stored is replaced at the next start, because a wipe of the node would not reach it")
-  @LoopActor
-  func keyWithoutNode() throws {
-    let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    func start() -> UplinkStand {
-      UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
-    }
-    func stop(_ stand: UplinkStand) {
-      stand.service.stop {}
-      clock.run()
-    }
-    var keys: [String] = []
-    for isAttached in [false, true, true] {
-      let stand = start()
-      keys.append(stand.key)
-      if isAttached { stand.mesh.attach(as: "node") }
-      stop(stand)
-    }
-    #expect(keys.count == 3 && keys.allSatisfy { $0.hasPrefix("npub1") })
-    #expect(keys[0] != keys[1] && keys[1] == keys[2])
-  }
-
-  @Test("A wipe also erases records of the outbox that cannot be read")
-  @LoopActor
-  func damagedRecords() throws {
-    let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
-    var ann: UplinkStand? = UplinkStand(
-      clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
-    ann?.mesh.attach(as: "node")
-    ann?.setContacts([bob.key])
-    ann?.send(Self.packet, to: bob.key)
-    ann?.service.stop {}
-    clock.run()
-    ann = nil
-    let isRecord = { (name: String) in name.hasSuffix(".record") || name.hasSuffix(".damaged") }
-    let record = try #require(try folder.files().first { isRecord($0.key) })
-    try folder.write(Array(record.value.dropLast()) + [record.value[record.value.count - 1] ^ 1], to: record.key)
-    let again = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
-    #expect(again.service.waiting == 0 && !again.service.reason.isEmpty)
-    #expect(try folder.files().keys.contains(where: isRecord))
-    again.mesh.attach(as: "node")
-    again.mesh.onRequest?(.wipe { _ in })
-    clock.run()
-    #expect(try folder.files().keys.contains(where: isRecord) == false)
-    #expect(again.counter("Wipes") == 1 && !again.key.isEmpty)
-  }
-
-  @Test("Texts stay at their relays while too many wait for the node, and each arrives once")
-  @LoopActor
-  func manyArrivals() throws {
-    let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
-    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"), arrivals: 2)
-    for (stand, other) in [(ann, bob), (bob, ann)] {
-      stand.mesh.attach(as: "node")
-      stand.setContacts([other.key])
-    }
-    bob.mesh.handles = false
-    for number in 1...4 { ann.send("bitchat1:\(number)", to: bob.key, as: "\(number)") }
-    #expect(bob.counter("WaitingTexts") == 2 && bob.counter("UnopenedEnvelopes") == 2)
-    bob.mesh.handles = true
-    clock.advance(by: .seconds(70))
-    #expect(bob.mesh.delivered.map(\.text).sorted() == (1...4).map { "bitchat1:\($0)" })
-    #expect(bob.counter("WaitingTexts") == 0)
-  }
-
-  @Test("A proxy that refuses each user is asked with growing pauses, although it answers the greeting")
-  @LoopActor
-  func refusingProxy() throws {
-    let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    relay.refusesUsers = true
-    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
-    ann.mesh.attach(as: "node")
-    ann.setContacts([UplinkStand(clock, relay, trust: folder.path("trust.pem")).key])
-    #expect(ann.service.status == .waitingForProxy && ann.service.reason.contains("user name"))
-    let dials = relay.dials
-    clock.advance(by: .seconds(3600))
-    // After pauses of 2 to 32 s one a minute, each time the greeting and a relay. The other uplink has no contact.
-    #expect((100...140).contains(relay.dials - dials))
-    #expect(relay.targets.isEmpty)
-    relay.refusesUsers = false
-    clock.advance(by: .seconds(61))
-    #expect(ann.service.status == .ready)
-  }
-
-  @Test("A text in a geohash channel reaches others there, with a key that is not the one for private messages")
+  @Test("A text in a geohash channel reaches others there, with a key that is not the private messages' key")
   @LoopActor
   func channels() throws {
     let folder = try Self.folder()
@@ -386,7 +281,7 @@ struct UplinkServiceTests {
     #expect(throws: DBusError.self) { try ann.service.say("good morning", in: "u4prux") }
   }
 
-  @Test("Relays without TLS and with numeric addresses are not connected, and are named")
+  @Test("Relays without TLS or with numeric addresses are not connected, and are named in the status")
   @LoopActor
   func refusedRelays() throws {
     let folder = try Self.folder()

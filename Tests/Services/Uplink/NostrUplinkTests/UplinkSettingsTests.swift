@@ -4,9 +4,9 @@ import Testing
 
 @testable import NostrUplink
 
-@Suite("Settings of the uplink")
+@Suite("Settings of the Nostr uplink")
 struct UplinkSettingsTests {
-  @Test("The proxy must be on this machine")
+  @Test("The configured proxy of the uplink must be on this machine")
   func proxies() {
     for (text, host) in [("127.0.0.1:9050", "127.0.0.1"), ("localhost:1", "127.0.0.1"), ("[::1]:9050", "::1")] {
       #expect(ProxyAddress(text)?.host == host)
@@ -17,7 +17,7 @@ struct UplinkSettingsTests {
     #expect(UplinkSettings().proxy.text == "127.0.0.1:39050")
   }
 
-  @Test("By default the relays are those of the apps, and none of them has a problem")
+  @Test("The default relays of the uplink are those of the phone apps, and none has a reported problem")
   func relays() {
     #expect(UplinkSettings().problems(allowsClearnet: false).isEmpty)
     #expect(UplinkSettings().engine.relays.map(\.text) == RelayAddress.apps)
@@ -27,7 +27,8 @@ struct UplinkSettingsTests {
     #expect(settings.problems(allowsClearnet: true).count == 1)
   }
 
-  private static func text(_ path: String) throws -> String {
+  @Test("config/uplink.conf equals the default configuration file")
+  func defaultFile() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     return try String(contentsOf: top.appendingPathComponent(path), encoding: .utf8)
