@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("Citations")
+@Suite("Citations of documents in comments")
 struct CitationTests {
-  @Test("Every cited page and section exists")
+  @Test("Every document page and section that a comment cites exists")
   func tree() throws {
     let pages =
       try House.files(below: "docs", suffix: ".md") + ["README.md", "CONTRIBUTING.md"].map { try House.read($0) }
@@ -41,7 +41,7 @@ struct CitationTests {
   }
 
   @Test(
-    "A correct citation passes",
+    "A citation of an existing page and section is not reported",
     arguments: [
       "/// Facts: radio% section 1", "/// It is so (facts: radio% section 2).", "// Facts: radio% sections 1 and 3.",
       "/// Facts: radio% sections 1 to 3.", "/// Facts: radio% section 2.1.",
@@ -55,7 +55,7 @@ struct CitationTests {
   }
 
   @Test(
-    "A citation of a missing page or section, or without a section, is reported",
+    "A citation is reported if its page or section does not exist, or if it names no section",
     arguments: [
       "/// Facts: radio% section 4", "/// Facts: radio% section 5", "/// Facts: radio% section 2.2",
       "/// Facts: radio% sections 1 to 4", "/// Facts: radio% sections 3 and 9", "/// Facts: other% section 1",
@@ -67,7 +67,7 @@ struct CitationTests {
     #expect(broken(text).count == 1)
   }
 
-  @Test("A finding has the file and line of the citation")
+  @Test("A report of a wrong citation has the file and line of the citation")
   func place() {
     #expect(
       broken("let a = 1\n\n/// Facts: radio% section 7") == [
@@ -75,7 +75,7 @@ struct CitationTests {
       ])
   }
 
-  @Test("A page may link to others beside it; a fact sheet may name files of other trees")
+  @Test("Relative links between documents, and names of foreign source files in fact sheets, are not reported")
   func pages() {
     #expect(broken("[x](security%) and [y](facts/radio%) and radio% section 1", in: "docs/a" + ".md") == [])
     #expect(broken("[x](other%)", in: "docs/a" + ".md").count == 1)
@@ -84,7 +84,7 @@ struct CitationTests {
     #expect(broken("docs/facts/other%, radio% section 8", in: "docs/facts/a" + ".md").count == 2)
   }
 
-  @Test("Ranges and lists of sections are expanded")
+  @Test("A citation of several sections, as a range or a list, is expanded to each section")
   func numbers() {
     #expect(Citations.numbers("1 to 4 and 7") == ["1", "2", "3", "4", "7"])
     #expect(Citations.numbers("2.1, 3 and 5 to 6") == ["2.1", "3", "5", "6"])

@@ -11,7 +11,7 @@ struct FaultTableTests {
     var description: String { test.map { "\(suite).\($0)" } ?? suite }
   }
 
-  @Test("Every test that a document names exists")
+  @Test("Every test that a document names exists in Tests")
   func namedTestsExist() throws {
     let there = try Self.tests(below: "Tests")
     let folders = try House.files(below: "Tests", suffix: ".swift").flatMap { $0.path.split(separator: "/").dropLast() }
@@ -24,7 +24,7 @@ struct FaultTableTests {
     }
   }
 
-  @Test("Every fault in the table names its test")
+  @Test("Every fault in the table of docs/faults.md names a test")
   func rowsNameTests() throws {
     let rows = try Self.table().split(separator: "\n").filter { $0.hasPrefix("|") }
     let faults = rows.filter { !$0.hasPrefix("|---") && !$0.hasPrefix("| fault |") }
@@ -35,7 +35,7 @@ struct FaultTableTests {
     }
   }
 
-  @Test("Every test of the matrix is in the table")
+  @Test("Every test in Tests/Services/Tuvali/FaultTests is named in the table of docs/faults.md")
   func testsAreInTable() throws {
     let missing = try Self.tests(below: "Tests/Services/Tuvali/FaultTests").subtracting(Self.names(in: Self.table()))
     #expect(missing == [])

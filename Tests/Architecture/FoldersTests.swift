@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("The order of the folders of a room")
+@Suite("Dependency order of the folders of a target")
 struct FoldersTests {
-  @Test("The folders of each room form the order that the design lists")
+  @Test("Files in each folder of a target use only the folders that docs/design.md lists as lower")
   func tree() throws {
     let order = FolderOrder(try House.read("docs/design.md").text)
     #expect(order.rows.count > 3)
@@ -10,7 +10,7 @@ struct FoldersTests {
     #expect(Rules.foldersAreOrdered(files, order) == [])
   }
 
-  @Test("No files of different folders of a room use one another in a circle")
+  @Test("Files in different folders of a target do not use one another in a cycle")
   func cycles() throws {
     #expect(Rules.noCyclesAcrossFolders(try House.files(below: "Sources", suffix: ".swift")) == [])
   }
@@ -43,12 +43,12 @@ struct FoldersTests {
     Rules.foldersAreOrdered(sound + more, order)
   }
 
-  @Test("The folder list is read from its block in the page, and reading stops at the end of the block")
+  @Test("The list of folders is read from its block in docs/design.md, up to the end of the block")
   func block() {
     #expect(order.rows == ["Host/Bus": [["."], ["Objects", "Names"], ["Values"]]])
   }
 
-  @Test("The room and the folder of a file are those of its path, also where a folder has the name of its room")
+  @Test("The target and folder of a file are found from its path, even if both have the same name")
   func places() {
     #expect(file("Host/Bus/Values/Value", "").place.map { [$0.room, $0.folder] } == ["Host/Bus", "Values"])
     #expect(file("Host/Bus/Bus", "").place.map { [$0.room, $0.folder] } == ["Host/Bus", "."])
@@ -57,10 +57,10 @@ struct FoldersTests {
     #expect(file("Services/Listing/List", "").place.map { [$0.room, $0.folder] } == ["Services/Listing", "."])
   }
 
-  @Test("Files that use lower folders, and their own, pass")
+  @Test("A file that uses types of its own folder and of lower folders is not reported")
   func downward() { #expect(violations() == []) }
 
-  @Test("A file that uses a higher folder is reported")
+  @Test("A file that uses a type of a higher folder of its target is reported")
   func upward() {
     #expect(
       violations(file("Host/Bus/Values/Path", "struct Path { let tree: Tree? }")) == [
@@ -69,12 +69,12 @@ struct FoldersTests {
     #expect(violations(file("Host/Bus/Objects/Face", "extension Bus { var face: Int { 1 } }")).count == 1)
   }
 
-  @Test("A file that uses a folder of the same row is reported")
+  @Test("A file that uses a type of a folder on the same level is reported")
   func sideways() {
     #expect(violations(file("Host/Bus/Objects/Named", "typealias Named = (Name, Tree)")).count == 1)
   }
 
-  @Test("A comment, a text, a member and a private type of another file are not uses")
+  @Test("A type name in a comment or string, a member, and a private type of another file do not count as uses")
   func noUses() {
     let text =
       "// Tree\nlet text = \"Tree\"\nlet kind = Outer.Tree.self\nprivate enum Name { case a }\nlet node = Node()"
@@ -83,7 +83,7 @@ struct FoldersTests {
     #expect(Rules.foldersAreOrdered(files, order) == [])
   }
 
-  @Test("A folder or room that is missing from the list, or from the tree, is reported")
+  @Test("A folder or target that exists only in docs/design.md or only in Sources is reported")
   func missing() {
     #expect(violations(file("Host/Bus/Extras/Extra", "")) == ["Host/Bus: the folder Extras is not listed"])
     #expect(
@@ -101,7 +101,7 @@ struct FoldersTests {
         ])
   }
 
-  @Test("A circle of files across folders is reported with its files; one within a folder is not")
+  @Test("A cycle of files in different folders is reported with the files; a cycle within a folder is not")
   func circles() {
     let inner = [
       file("Host/Bus/A/One", "struct One { let two: [Two] }"), file("Host/Bus/A/Two", "struct Two { let one: [One] }"),

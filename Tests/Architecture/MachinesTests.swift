@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("The machines of the mesh node")
+@Suite("Separation of the mesh engine's machines")
 struct MachinesTests {
   private static let sources = Result { try House.files(below: "Sources/Protocols/Bitchat", suffix: ".swift") }
 
@@ -8,7 +8,7 @@ struct MachinesTests {
     SourceFile(path: "Sources/Protocols/Bitchat/\(path).swift", text: text)
   }
 
-  @Test("A machine of the mesh node names no type of another machine or of the engine")
+  @Test("No machine of the mesh engine names a type of another machine or of the engine")
   func siblings() throws {
     let files = try Self.sources.get()
     #expect(Rules.machinesNameNoSibling(files) == [])
@@ -17,7 +17,7 @@ struct MachinesTests {
     }
   }
 
-  @Test("A machine that names a type of another machine or of the engine is reported")
+  @Test("A machine of the mesh engine that names a type of another machine or of the engine is reported")
   func plantedSibling() {
     func reported(_ text: String) -> [String] {
       Rules.machinesNameNoSibling([
@@ -34,14 +34,14 @@ struct MachinesTests {
     #expect(reported("struct Pings { let packet: Packet } // Challenges") == [])
   }
 
-  @Test("No extension outside the file of a type names its stored properties, except in the listed files")
+  @Test("In the mesh engine only listed extensions outside a type's file name its stored properties")
   func state() throws {
     let service = try House.files(below: "Sources/\(Rules.serviceRoom)", suffix: ".swift")
     #expect(service.count > 20)
     #expect(Rules.stateStaysInItsFile(try Self.sources.get() + service) == [])
   }
 
-  @Test("An extension that names a stored property of a part of the service is reported")
+  @Test("An extension in another file that names a stored property of a MeshService type is reported")
   func plantedServiceUse() {
     func part(_ path: String, _ text: String) -> SourceFile {
       SourceFile(path: "Sources/\(Rules.serviceRoom)/\(path).swift", text: text)
@@ -54,13 +54,13 @@ struct MachinesTests {
       ])
   }
 
-  @Test("Only NodeRole compares the roles of a node")
+  @Test("Only the file NodeRole.swift compares values of NodeRole")
   func roles() throws {
     let service = try House.files(below: "Sources/\(Rules.serviceRoom)", suffix: ".swift")
     #expect(Rules.rolesAreDefinedOnce(try Self.sources.get() + service) == [])
   }
 
-  @Test("A file that compares a role is reported")
+  @Test("A file that compares values of NodeRole outside NodeRole.swift is reported")
   func plantedRole() {
     func reported(_ text: String) -> Int { Rules.rolesAreDefinedOnce([file("Node/A", text)]).count }
     #expect(reported("let isRelay = settings.role == .relay") == 1)
@@ -69,12 +69,12 @@ struct MachinesTests {
     #expect(Rules.rolesAreDefinedOnce([file("Intents/NodeRole", "let isRelay = role == .relay")]) == [])
   }
 
-  @Test("Only the translator names dialect S")
+  @Test("Only the dialect translator of the mesh names dialect S")
   func dialects() throws {
     #expect(Rules.dialectsAreTranslatedOnce(try Self.sources.get()) == [])
   }
 
-  @Test("A file beside the translator that names dialect S is reported")
+  @Test("A file other than the dialect translator that names dialect S is reported")
   func plantedDialect() {
     func reported(_ path: String, _ text: String) -> Int { Rules.dialectsAreTranslatedOnce([file(path, text)]).count }
     #expect(reported("RelayQueue/A", "if dialect == .seed { return }") == 1)
@@ -106,25 +106,25 @@ struct MachinesTests {
     return Rules.stateStaysInItsFile([pings, other], except: listed)
   }
 
-  @Test("Only variables of an instance that are not computed are stored properties")
+  @Test("Static and computed properties of a type are not counted as its stored properties")
   func stored() { #expect(pings.swift?.storedProperties == ["Pings": ["waiting", "isSet", "last"]]) }
 
   @Test(
-    "An extension that names a stored property of a type of another file is reported",
+    "An extension that names a stored property of a type declared in another file is reported",
     arguments: ["waiting = []", "self.waiting = []", "print(waiting)"])
   func plantedUse(body: String) {
     #expect(uses(body) == [#"Stored properties that Pings+B names: 1 ["waiting"]; listed: 0"#])
   }
 
   @Test(
-    "A computed property, a member of another value, a label and a local name are not uses of stored properties",
+    "Computed properties, members of other values, labels and local names do not count as uses of stored properties",
     arguments: ["print(count, name)", "other.waiting = 1", "f(waiting: 1)", "let last = 2", "inner = 1"])
   func noUse(body: String) { #expect(uses(body) == []) }
 
-  @Test("An extension of another type may use the same names")
+  @Test("An extension may use a name that is a stored property of an unrelated type")
   func otherType() { #expect(uses("waiting = []", of: "Others") == []) }
 
-  @Test("A listed file that names more or fewer stored properties than listed is reported")
+  @Test("A listed file that names more or fewer stored properties than its list entry allows is reported")
   func ratchet() {
     #expect(uses("waiting = []; last = 1", except: ["Pings+B": 2]) == [])
     #expect(

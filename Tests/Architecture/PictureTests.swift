@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("The picture of the rooms")
+@Suite("The diagram of targets in docs/design.md")
 struct PictureTests {
-  @Test("The picture in the design shows the rooms of Package.swift in order")
+  @Test("The diagram in docs/design.md shows all targets of Package.swift in dependency order")
   func tree() throws {
     let picture = Picture(try House.read("docs/design.md").text)
     #expect(picture.rows.count > 5)
@@ -39,13 +39,13 @@ struct PictureTests {
     return Picture(parts.joined(separator: new)).differences(from: manifest)
   }
 
-  @Test("A correct picture has no differences")
+  @Test("A diagram that matches Package.swift has no reported differences")
   func right() {
     #expect(Picture(Self.picture).differences(from: manifest) == [])
     #expect(Picture(Self.picture).rows.count == 6)
   }
 
-  @Test("A missing, added, doubled or misplaced room is reported")
+  @Test("A target that is missing from the diagram, superfluous, shown twice or misplaced is reported")
   func rooms() {
     #expect(differences("            Loop\n", "") == ["host/Loop is not in the picture"])
     #expect(differences("Bus\n", "Bus  Radio\n") == ["host/Radio is in the picture and not in Package.swift"])
@@ -54,7 +54,7 @@ struct PictureTests {
     #expect(differences("```rooms", "```").count == 6 + 4)
   }
 
-  @Test("A room beside or above one that it uses is reported")
+  @Test("A target in the diagram that is beside or above a target that it depends on is reported")
   func order() {
     #expect(
       differences("Bus\n            Loop\n", "Loop\n            Bus\n") == [
@@ -63,7 +63,7 @@ struct PictureTests {
     #expect(differences("Bus\n            Loop\n", "Bus  Loop\n") == ["Bus uses Loop, which does not stand below it"])
   }
 
-  @Test("A missing or superfluous arrow and layers in the wrong order are reported")
+  @Test("A missing or superfluous arrow in the diagram, or layers in the wrong order, are reported")
   func arrows() {
     #expect(
       differences("--> Host Base", "--> Host") == ["daemon uses Crypto, and no arrow leads from programs to base"])

@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("Protocol words in Host and Base")
+@Suite("Protocol-specific words in Host and Base")
 struct ProtocolWordTests {
-  @Test("Names, texts and comments of Host and Base contain no protocol word")
+  @Test("Names, strings and comments in Host and Base contain no protocol-specific word")
   func tree() throws {
     let sources = try House.files(below: "Sources")
     #expect(ProtocolWords.broken(sources) == [])
@@ -13,7 +13,7 @@ struct ProtocolWordTests {
   }
 
   @Test(
-    "A protocol word is reported in names, texts and comments",
+    "A protocol-specific word in a name, string or comment of Host or Base is reported",
     arguments: [
       "let wallet = 1", "struct WalletLink {}", "// for the verifier", "log(\"a Credential came\")", "case tuvali",
       "let servedDialects = 2", "/// TVV_TRA_001", "let meshLinks = 1", "for chunk in chunks {}", "func readASN() {}",
@@ -29,13 +29,13 @@ struct ProtocolWordTests {
   }
 
   @Test(
-    "A word that only contains the letters passes",
+    "A word that merely contains the letters of a protocol-specific word is not reported",
     arguments: ["let hasNext = 1", "// it has no end", "wasn't", "let isASCII = 1", "noisesome", "meh"])
   func harmless(text: String) {
     #expect(broken(text) == [])
   }
 
-  @Test("Terms of D-Bus and systemd are excepted in their own files only")
+  @Test("D-Bus and systemd terms that are also protocol words are allowed only in the files about D-Bus and systemd")
   func exceptions() {
     #expect(broken("call(\"GetConnectionCredentials\")") == [])
     #expect(broken("environment[\"CREDENTIALS_DIRECTORY\"] // LoadCredentialEncrypted=, LoadCredential=") == [])
@@ -49,13 +49,13 @@ struct ProtocolWordTests {
     #expect(broken("// the Bitchat mesh, by Noise", in: "Base/Noise/Sessions.swift").count == 1)
   }
 
-  @Test("File names count, and a finding has its line")
+  @Test("A protocol-specific word in a file name is reported, and each report has a line number")
   func place() {
     #expect(broken("", in: "Host/Store/WalletFile.swift") == ["Sources/Host/Store/WalletFile.swift:0: the word wallet"])
     #expect(broken("\nlet a = \"mesh\"") == ["Sources/Host/Loop/Sample.swift:2: the word mesh"])
   }
 
-  @Test("A name is split into its words")
+  @Test("A camel-case name is split into its words before it is compared with protocol-specific words")
   func words() {
     #expect(ProtocolWords.words(of: "readASNHeader(of_asn: ASN1)") == ["read", "asn", "header", "of", "asn", "asn"])
   }

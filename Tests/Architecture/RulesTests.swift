@@ -33,7 +33,7 @@ struct RulesTests {
     [SourceFile(path: "Sources/\(room)/Sample.swift", text: text)]
   }
 
-  @Test("Package.swift is parsed with shared lists and multi-line calls")
+  @Test("The parser of Package.swift reads dependency lists held in variables and calls over several lines")
   func manifestIsRead() {
     #expect(
       manifest.rooms.map(\.name) == [
@@ -53,7 +53,7 @@ struct RulesTests {
     #expect(manifest["measure"] == .init(layer: .tools, name: "measure", dependencies: ["Field", "Verifier"]))
   }
 
-  @Test("An installed program or a service that imports a tool is reported; a tool may import a service")
+  @Test("An installed program or service that imports a tool target is reported; a tool that imports a service is not")
   func toolsAreApart() {
     for room in ["Programs/earshotd", "Services/Verifier", "Host/DBus", "Protocols/Tuvali", "Base/Bytes"] {
       #expect(Rules.importsGoDown(file(room, "import Field"), manifest).count == 1)
@@ -68,7 +68,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An import is recognised in every form",
+    "The import parser recognises imports with attributes, access levels and single declarations",
     arguments: [
       "import Glibc", "public import Glibc", "@testable import Glibc", "@_exported import Glibc",
       "import struct Glibc.timespec",
@@ -82,7 +82,7 @@ struct RulesTests {
   }
 
   @Test(
-    "A text that only looks like an import is ignored",
+    "A string or comment that looks like an import is not counted as an import",
     arguments: [
       "// import Glibc", "/* /* */ import Glibc */", #"let a = "import Glibc""#, ##"let a = #"" import Glibc"#"##,
       "a.import(Glibc)",
@@ -93,7 +93,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An engine that imports a host room, clock, lock or other engine is reported",
+    "A protocol engine that imports a Host target, a clock, a lock or another engine is reported",
     arguments: [
       "Loop", "DBus", "Radio", "Foundation", "FoundationEssentials", "Dispatch", "Glibc", "Synchronization", "Bitchat",
       "CSodium", "Observation",
@@ -103,7 +103,7 @@ struct RulesTests {
     #expect(Rules.enginesArePure(file("Host/DBus", "import \(module)")) == [])
   }
 
-  @Test("An engine imports its own wire values, and no other protocol does")
+  @Test("A protocol engine may import its own wire format target; another protocol's engine may not")
   func wireValues() {
     let text = "import BitchatWire"
     #expect(Rules.enginesArePure(file("Protocols/Bitchat", text)) == [])
@@ -112,7 +112,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An import against the layers is reported",
+    "An import of a target in a higher layer is reported",
     arguments: [
       ("Base/Bytes", "Tuvali"), ("Base/Bytes", "Loop"), ("Protocols/Tuvali", "Bitchat"), ("Protocols/Tuvali", "DBus"),
       ("Protocols/Tuvali", "CDBus"), ("Host/Loop", "Tuvali"), ("Host/DBus", "Verifier"), ("Host/DBus", "earshotd"),
@@ -123,7 +123,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An import down the layers passes",
+    "An import of a target in a lower layer is not reported",
     arguments: [
       ("Protocols/Tuvali", "Bytes"), ("Host/DBus", "CDBus"), ("Host/DBus", "Loop"), ("Services/Verifier", "Tuvali"),
       ("Services/Verifier", "DBus"), ("Programs/earshotd", "Verifier"), ("Base/Bytes", "Glibc"),
@@ -133,7 +133,7 @@ struct RulesTests {
   }
 
   @Test(
-    "A dependency up the layers or down the page is reported",
+    "A dependency in Package.swift on a higher layer, or on a target declared later, is reported",
     arguments: [
       #"room("Host/Loop", ["DBus"])"# + "\n" + #"room("Host/DBus")"#,
       #"room("Protocols/Tuvali")"# + "\n" + #"room("Host/DBus", ["Tuvali"])"#,
@@ -144,14 +144,14 @@ struct RulesTests {
     #expect(Rules.dependenciesGoDown(manifest) == [])
   }
 
-  @Test("An undeclared import is reported")
+  @Test("An import of a target that is not declared as a dependency is reported")
   func undeclaredImport() {
     #expect(Rules.importsAreDeclared(file("Host/Loop", "import DBus"), manifest).count == 1)
     #expect(Rules.importsAreDeclared(file("Host/Nowhere", "import DBus"), manifest).count == 1)
     #expect(Rules.importsAreDeclared(file("Host/DBus", "import Loop\nimport Glibc"), manifest) == [])
   }
 
-  @Test("An unused dependency is reported, also in tests")
+  @Test("A declared dependency that no source file imports is reported, also for test targets")
   func unusedDependency() {
     let one = Manifest(
       #"room("Host/Loop", ["Bytes"])"# + "\n" + #"tests("Host/LoopTests", ["Loop", "Bytes"])"# + "\n"
@@ -165,7 +165,7 @@ struct RulesTests {
     #expect(Rules.dependenciesAreUsed(used, other, one).count == 2)
   }
 
-  @Test("A service that imports another protocol's is reported; the list of services may")
+  @Test("A service that imports another protocol's service is reported; the target that lists all services is not")
   func servicesApart() {
     #expect(Rules.servicesAreApart(file("Services/Verifier", "import Mesh"), manifest).count == 1)
     #expect(Rules.servicesAreApart(file("Services/Chat/Mesh", "import Verifier"), manifest).count == 1)
@@ -175,7 +175,7 @@ struct RulesTests {
   }
 
   @Test(
-    "A program that uses a service without the list is reported",
+    "A program that imports a service directly instead of the list of services is reported",
     arguments: [
       "import Verifier", "let a: VerifierService", "let path = \"/org/earshot/verifier\"", "case mesh = \"Mesh\"",
     ])
@@ -185,7 +185,7 @@ struct RulesTests {
     #expect(Rules.programsKnowTheList(file("Programs/earshotd", "import Listing // Verifier"), manifest) == [])
   }
 
-  @Test("A daemon of one protocol may import its own room, and no other service")
+  @Test("A single-protocol daemon may import its own service, but no other service")
   func daemonsKnowTheirOwn() {
     let manifest = Manifest(
       #"room("Services/Presence/Presence")"# + "\n" + #"room("Services/Mesh/Mesh")"# + "\n"
@@ -196,7 +196,7 @@ struct RulesTests {
     #expect(Rules.programsKnowTheList(file("Programs/earshotd", "import Presence"), manifest).isEmpty == false)
   }
 
-  @Test("A C library imported by two rooms, a wrong one or none is reported")
+  @Test("A C library is reported if two targets import it, if the wrong target does, or if none does")
   func twoDoors() {
     let right = file("Host/DBus", "import CDBus")
     #expect(Rules.librariesHaveOneDoor(right, manifest) == [])
@@ -207,7 +207,7 @@ struct RulesTests {
     #expect(Rules.librariesHaveOneDoor(right, declaredTwice).count == 1)
   }
 
-  @Test("An import of Foundation is reported, FoundationEssentials only outside Host")
+  @Test("An import of Foundation is reported everywhere, and FoundationEssentials only outside Host")
   func foundation() {
     #expect(Rules.noFoundation(file("Host/Config", "import Foundation")).count == 1)
     #expect(Rules.noFoundation(file("Programs/earshot", "import FoundationNetworking")).count == 1)
@@ -216,7 +216,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An operation that may trap is reported, also in an interpolation",
+    "A forced operation that may trap is reported, also inside a string interpolation",
     arguments: [
       "let a = try! b()", "let a = b as! Int", "fatalError(\"no\")", "fatalError()", "let a = b!", "let a = b!.c",
       "let a = b()!", "let a = b[0]!", "var a: Int!", "print(\"\\(b!)\")", "let a = b![0]", "Swift.fatalError()",
@@ -227,7 +227,7 @@ struct RulesTests {
   }
 
   @Test(
-    "An operation that cannot trap passes",
+    "An operation that cannot trap is not reported as a forced operation",
     arguments: [
       "if !a {}", "a != b", "if a, !b {}", "f(!a)", "[!a]", "a !== b", "// b!", "\"try! this!\"", "try? b()",
       "b as? Int",
@@ -237,7 +237,7 @@ struct RulesTests {
     #expect(Rules.nothingTraps(file("Host/DBus", source)) == [])
   }
 
-  @Test("A folder of Sources that is not a layer is reported, and so is Swift in a folder of Python")
+  @Test("A folder of Sources that is not a layer is reported, and so is a Swift file in the Python folder")
   func folders() {
     #expect(Rules.foldersAreLayers(file("Host/DBus", "let a = 1")) == [])
     #expect(Rules.foldersAreLayers(file("Extras/DBus", "let a = 1")).count == 1)
@@ -246,7 +246,7 @@ struct RulesTests {
     #expect(Rules.foldersAreLayers([SourceFile(path: "Sources/Check/package/a.py", text: "a = 1")]) == [])
   }
 
-  @Test("A call of localtime_r outside of the room Calendar is reported")
+  @Test("A call of localtime_r outside the Calendar target is reported")
   func localTime() {
     let source = "import Glibc\nlet a = localtime_r(&seconds, &parts)"
     #expect(Rules.localTimeHasOneRoom(file("Host/DBus", source)).count == 1)
@@ -254,13 +254,13 @@ struct RulesTests {
     #expect(Rules.localTimeHasOneRoom(file("Host/DBus", "let localtimes = 1 // localtime_r")) == [])
   }
 
-  @Test("A file of 899 lines passes, one of 900 is reported")
+  @Test("A Swift file of 899 lines is not reported; one of 900 lines is")
   func longFile() {
     #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 899))) == [])
     #expect(Rules.filesAreShort(file("Host/DBus", String(repeating: "\n", count: 900))).count == 1)
   }
 
-  @Test("A test that waits for the clock beside virtual-time tests is reported")
+  @Test("A test that waits in real time in a suite of virtual-time tests is reported")
   func waitingTests() {
     let manifest = Manifest(
       """
@@ -283,7 +283,7 @@ struct RulesTests {
     #expect(broken("Host/DBusTests/Sample.swift", "// Mailbox<Int>") == 0)
   }
 
-  @Test("A machine path is reported, and a text that only contains its letters passes")
+  @Test("A path of a developer's machine is reported; a text that only contains its letters is not")
   func machinePaths() {
     for home in ["work", "var/tmp", "home", "Users", "root"] {
       let path = "/" + home + "/someone"

@@ -7,7 +7,7 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "A stopwatch or a sleep is reported",
+    "A test that measures elapsed real time or sleeps is reported",
     arguments: [
       "let start = cpuTime()", "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)", "let clock = ContinuousClock()",
       "SuspendingClock().measure {}", "getrusage(RUSAGE_SELF, &usage)", "DispatchTime.now()",
@@ -21,14 +21,14 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "A time limit below 10 minutes is reported",
+    "A test time limit below 10 minutes is reported",
     arguments: [".timeLimit(.minutes(1))", "@Suite(.serialized, .timeLimit(.minutes(9)))", ".timeLimit(.seconds(600))"])
   func shortLimits(source: String) {
     #expect(broken(source).count == 1)
   }
 
   @Test(
-    "An upper bound on the loop's clock is reported",
+    "A test that asserts an upper bound on the event loop's clock is reported",
     arguments: [
       "#expect(start.duration(to: EventLoop.shared.now) < .seconds(1))",
       "let loop = EventLoop.shared\n#expect(loop.now <= end)",
@@ -41,7 +41,7 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "A test that judges no time passes",
+    "A test that neither measures nor limits real time is not reported",
     arguments: [
       "#expect(EventLoop.shared.now >= earliest)", "engine.handle(event, at: EventLoop.shared.now)",
       "let time = VirtualTime()\n#expect(time.now < end)", "// cpuTime() is slow", "\"ContinuousClock\"",
@@ -54,7 +54,7 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "End-to-end tests with fixed limits or asserted times are reported",
+    "An end-to-end script with a fixed time limit or an asserted duration is reported",
     arguments: [
       "async with asyncio.timeout(20):", "  async with asyncio.timeout( 3.5 ):", "    assert stage.kiosk.cpu() < 0.02",
       "assert time.monotonic() - begin < 10", "assert result.seconds < 3", "assert speed(result) > 9",

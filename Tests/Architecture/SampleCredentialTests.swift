@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The sample credential")
 struct SampleCredentialTests {
-  @Test("The sample is a MOSIP credential of about 10 KB with three scripts, a face and a proof")
+  @Test("The sample credential is a MOSIP credential of about 10 KB with text in three scripts, a photo and a proof")
   func looksReal() throws {
     let text = try House.read("config/credential.json").text
     #expect((10_000...10_500).contains(text.utf8.count))

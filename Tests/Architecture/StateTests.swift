@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("Stored properties of a type in several files")
+@Suite("Stored properties of a type whose extensions are in several files")
 struct StateTests {
   private func file(_ name: String, _ text: String) -> SourceFile {
     SourceFile(path: "Sources/Host/Bus/\(name).swift", text: text)
@@ -36,26 +36,26 @@ struct StateTests {
     ["Stored properties that Host/Bus/Bus+B.swift names: \(count) [\(names)]; allowed: \(allowed)"]
   }
 
-  @Test("No extension outside the file of a type names its non-public stored properties, except in the listed files")
+  @Test("Only listed extensions outside a type's file name non-public stored properties of the type")
   func state() throws {
     let files = try House.files(below: "Sources", suffix: ".swift")
     #expect(files.count > 500)
     #expect(Rules.stateStaysHome(files) == [])
   }
 
-  @Test("Each exception gives a reason")
+  @Test("Each listed exception to the rule about stored properties gives a reason")
   func reasons() {
     for (path, exception) in Rules.stateExceptions { #expect(exception.reason.count > 20, "\(path)") }
   }
 
-  @Test("Variables and constants of an instance that are not public are hidden state")
+  @Test("Non-public instance variables and constants count as hidden stored properties")
   func hidden() throws {
     let body = try #require(bus.swift?.declarations(of: ["class"]).first?.body)
     #expect(SwiftText.hiddenState(body) == ["waiting", "limit", "isOpen", "first", "second", "timer"])
   }
 
   @Test(
-    "An extension in another file that names a hidden property is reported",
+    "An extension in another file that names a hidden stored property is reported",
     arguments: [
       "func b() { waiting = [] }", "func b() { print(self.waiting) }", "func b() { waiting.removeAll() }",
       "func b() { call { [weak self] in self?.waiting = [] } }", "func b(_ other: Bus) { other.waiting = [] }",
@@ -65,13 +65,13 @@ struct StateTests {
     ])
   func planted(member: String) { #expect(reported(member) == message(1, #""waiting""#)) }
 
-  @Test("A constant is hidden state, too")
+  @Test("A `let` property counts as a hidden stored property like a `var` property")
   func constant() {
     #expect(reported("func b() -> Int { limit + second }") == message(2, #""limit", "second""#))
   }
 
   @Test(
-    "A public property, a member of another value, a label and a local name are not reported",
+    "Public properties, members of other values, labels and local names are not reported as hidden properties",
     arguments: [
       "func b() { print(name, count) }", "func b() { other.waiting = 1 }", "func b() { f(waiting: 1) }",
       "func b() { let waiting = 1; print(waiting) }", "func b(waiting: Int) { print(waiting) }",
@@ -80,13 +80,13 @@ struct StateTests {
     ])
   func noUse(member: String) { #expect(reported(member) == []) }
 
-  @Test("An extension of another type, and one of a type nested in it, may use the same names")
+  @Test("Extensions of unrelated types, and of types nested in the type, may use the names of its hidden properties")
   func otherType() {
     #expect(reported("func b() { waiting = [] }", of: "Others") == [])
     #expect(reported("func b() { waiting = [] }", of: "Bus.Entry") == [])
   }
 
-  @Test("A listed file that names more or fewer properties than listed is reported")
+  @Test("A listed file that names more or fewer hidden properties than its list entry allows is reported")
   func ratchet() {
     func reported(_ member: String, _ count: Int) -> [String] {
       self.reported(member, except: ["Host/Bus/Bus+B.swift": .init(count, "a reason")])

@@ -10,7 +10,7 @@ import Wallet
 struct BusFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A credential received without the bus can be fetched when the bus is back")
+  @Test("A credential that is received during a loss of the bus can be fetched when the bus is back")
   @LoopActor
   func busGone() async throws {
     let kiosk = try await Kiosk()
@@ -35,7 +35,7 @@ struct BusFaultTests {
     #expect(outgoing.state == .accepted)
   }
 
-  @Test("20 programs that call and vanish leave no state, and the next wallet is served")
+  @Test("20 programs that call and disconnect leave no state in the service, and the next wallet is served")
   @LoopActor
   func clientVanishes() async throws {
     let kiosk = try await Kiosk(decision: .accept)

@@ -8,14 +8,14 @@ import TestSupport
 import Testing
 
 /// Calls and signals that each program may use, by the installed policy and by the service's own check of the caller.
-@Suite("Access of users and groups")
+@Suite("Access of users and groups to the D-Bus interfaces")
 struct CallerTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let group: UInt32 = 4242
 
   @Test(
-    "Root, the service's user and the group are allowed, others are not",
+    "Root, the service's user and members of its group may call the service, and other users may not",
     arguments: [
       (Credentials(uid: 0, pid: nil, gids: []), true), (Credentials(uid: 990, pid: nil, gids: [990]), true),
       (Credentials(uid: 1000, pid: nil, gids: [1000, group]), true),
@@ -27,7 +27,7 @@ struct CallerTests {
     #expect(ServiceAccess.rule(own: 990, group: Self.group).allows(caller) == isAllowed)
   }
 
-  @Test("Without the group only root and the service's user are allowed")
+  @Test("Without a configured group, only root and the service's user may call the service")
   func noGroup() {
     let rule = ServiceAccess.rule(own: 990, group: nil)
     #expect(rule.allows(Credentials(uid: 0, pid: nil, gids: [])))
@@ -42,7 +42,7 @@ struct CallerTests {
   ]
 
   @Test(
-    "The installed policy allows the same callers as the service without a policy",
+    "The installed D-Bus policy allows the same callers as the service's own access check",
     .enabled(if: getuid() == 0, "only root can be three users"), arguments: [true, false])
   @LoopActor
   func threeUsers(withPolicy: Bool) async throws {

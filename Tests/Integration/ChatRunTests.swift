@@ -14,7 +14,7 @@ struct ChatRunTests {
   }
 
   @Test(
-    "A chat of 80 by 24 shows history, sends messages and survives a restart of the service",
+    "`earshot chat` in 80 by 24 shows the history, sends messages and survives a restart of the service",
     arguments: TerminalGrid.Measure.allCases)
   @LoopActor
   func sitting(measure: TerminalGrid.Measure) async throws {
@@ -73,7 +73,7 @@ struct ChatRunTests {
     #expect(terminal.error == nil, "\(String(describing: terminal.error))")
   }
 
-  @Test("A signal ends the chat and restores the terminal", arguments: [SIGTERM, SIGINT, SIGHUP])
+  @Test("A termination signal ends the chat and restores the terminal", arguments: [SIGTERM, SIGINT, SIGHUP])
   @LoopActor
   func signals(signal: Int32) async throws {
     let mesh = try await StandInMesh()
@@ -90,7 +90,7 @@ struct ChatRunTests {
   }
 
   @Test(
-    "Without a terminal the chat reads lines, prints unread messages and ends with its input"
+    "Without a terminal, the chat reads lines from its input, prints unread messages and ends with its input"
   )
   @LoopActor
   func lines() async throws {
@@ -117,7 +117,7 @@ struct ChatRunTests {
     #expect(objects.first??["sender"] as? String == StandInMesh.bob && objects.first??["private"] as? Bool == false)
   }
 
-  @Test("A line that cannot be sent is reported, others are sent, and the exit status is a failure")
+  @Test("The chat reports a line that cannot be sent, sends the others, and exits with a failure status")
   @LoopActor
   func refused() async throws {
     let mesh = try await StandInMesh()
@@ -131,7 +131,7 @@ struct ChatRunTests {
     #expect(mesh.calls.all == ["Say refuse this", "Say fine"])
   }
 
-  @Test("With --follow the chat continues after its input ends; without a service it reports that")
+  @Test("With --follow the chat continues after its input ends, and reports when the service is gone")
   @LoopActor
   func follow() async throws {
     let mesh = try await StandInMesh()

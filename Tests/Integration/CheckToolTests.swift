@@ -25,14 +25,14 @@ struct CheckToolTests {
   }
 
   @Test(
-    "Exit status and first line give the verdict",
+    "The exit status and first line of `earshot check` state the verdict",
     arguments: [("valid", 0), ("invalid", 1), ("revoked", 1), ("undecided", 6)])
   func verdicts(word: String, status: Int32) async throws {
     let result = try await Self.check(word)
     #expect(result.status == status && result.output.hasPrefix(word), "\(result)")
   }
 
-  @Test("In JSON the verdict is the checker's")
+  @Test("`earshot check --json` prints the verdict of the checker")
   func json() async throws {
     let result = try await Self.check("valid", ["--json"])
     let verdict = try JSONReader.read(Array(result.output.utf8))
@@ -40,7 +40,7 @@ struct CheckToolTests {
     #expect(verdict["issuer"] == "Residents Office" && verdict["claims"] != nil)
   }
 
-  @Test("A checker that does not answer within --timeout leaves the credential undecided")
+  @Test("If the checker does not answer within --timeout, `earshot check` reports the credential as undecided")
   func late() async throws {
     let result = try await Self.check(nil, ["--timeout", "1", "--json"])
     let verdict = try JSONReader.read(Array(result.output.utf8))

@@ -14,7 +14,7 @@ struct CheckedCredentialBusTests {
 
   private static let interface = CredentialFaces.interfaceName
 
-  @Test("A verdict is signalled, and its properties and claims exist until the credential is erased")
+  @Test("A checker's verdict is signalled, and its properties and claims are readable until the credential is erased")
   @LoopActor
   func life() async throws {
     let checker = WordChecker("genuine")
@@ -50,7 +50,7 @@ struct CheckedCredentialBusTests {
     }
   }
 
-  @Test("A reason on D-Bus has a code and a sentence")
+  @Test("The reason for a checker's verdict on D-Bus has a code and a sentence")
   @LoopActor
   func reasons() async throws {
     let kiosk = try await Kiosk(checker: WordChecker("genuine"))
@@ -68,7 +68,7 @@ struct CheckedCredentialBusTests {
         == .array(of: "(ss)", [.structure([.string("signatureWrong"), .string("Because of signatureWrong.")])]))
   }
 
-  @Test("A verdict is readable for the same callers as its credential")
+  @Test("A checker's verdict is readable for the same callers as its credential")
   @LoopActor
   func access() throws {
     let time = EventLoop.shared

@@ -6,12 +6,12 @@ import Testing
 import Transfers
 
 /// Runs `earshot verifier watch` on a terminal, and types keys.
-@Suite("verifier watch on a terminal", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
+@Suite("`earshot verifier watch` on a terminal", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
 struct CounterTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Keys accept, reject and quit without echo, and the terminal is restored",
+    "Keys in `verifier watch` accept, reject and quit without echo, and the terminal is restored",
     arguments: [(80, 24), (60, 20)])
   @LoopActor
   func keys(size: (columns: Int, rows: Int)) async throws {
@@ -42,7 +42,9 @@ struct CounterTests {
     #expect(terminal.isCooked && terminal.grid.isCursorShown && terminal.error == nil)
   }
 
-  @Test("The terminal is restored after a signal or a crash", arguments: [SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGABRT])
+  @Test(
+    "The terminal is restored after a signal or a crash of `verifier watch`",
+    arguments: [SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGABRT])
   @LoopActor
   func signals(signal: Int32) async throws {
     let kiosk = try await Kiosk()
@@ -59,7 +61,7 @@ struct CounterTests {
     #expect(terminal.isCooked && terminal.grid.isCursorShown && !terminal.grid.takesPastes)
   }
 
-  @Test("The command waits for a service that restarts, and fetches once each credential received then")
+  @Test("`verifier watch` waits while the service restarts, and fetches each credential received afterwards once")
   @LoopActor
   func restart() async throws {
     let kiosk = try await Kiosk()

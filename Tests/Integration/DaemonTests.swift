@@ -37,7 +37,7 @@ struct DaemonTests {
     return folder
   }
 
-  @Test("--default-config prints the installed file")
+  @Test("earshotd --default-config prints the installed configuration file")
   func defaultConfiguration() throws {
     let installed = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().appendingPathComponent("config/earshot.conf")
@@ -46,7 +46,7 @@ struct DaemonTests {
     #expect(isSame && printed.status == 0)
   }
 
-  @Test("--check-config accepts exactly the sections of the program and the services")
+  @Test("earshotd --check-config accepts exactly the sections of the program and its services")
   func checkConfiguration() throws {
     let folder = try Self.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -66,7 +66,7 @@ struct DaemonTests {
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
   }
 
-  @Test("--check-config names a missing checker with Check=yes, and Decision=check without Check=yes")
+  @Test("earshotd --check-config reports Check=yes without a checker, and Decision=check without Check=yes")
   func checkConfigurationOfChecks() throws {
     let folder = try Self.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -86,7 +86,7 @@ struct DaemonTests {
     #expect(try run("Check=yes\nDecision=check").status == 0)
   }
 
-  @Test("--write-catalog and --write-interfaces write the list's content, or fail")
+  @Test("earshotd --write-catalog and --write-interfaces write their files, or fail with an error")
   @LoopActor
   func files() throws {
     let folder = try Self.folder()
@@ -102,7 +102,7 @@ struct DaemonTests {
     #expect(try Self.run(["--write-interfaces", folder.path + "/none"]).status == 1)
   }
 
-  @Test("The status has a line of each service, and a reload names the keys that need a restart")
+  @Test("The systemd status has a line for each service, and a reload names the changed keys that need a restart")
   @LoopActor
   func status() async throws {
     let service = try await ServiceProcess()
@@ -132,7 +132,7 @@ struct DaemonTests {
     #expect(end.contains("No longer waiting for wallets"))
   }
 
-  @Test("A service that is turned off is not on the bus, others are")
+  @Test("A service that is disabled in the configuration is not on the bus, and the others are")
   @LoopActor
   func turnedOff() async throws {
     let service = try await ServiceProcess("[Wallet]\nEnabled=no")
@@ -148,7 +148,7 @@ struct DaemonTests {
     #expect(names.first?.unwrapped.asStrings == ["Verifier", "PresenceRadio"])
   }
 
-  @Test("A second process with the same bus name fails and does not disturb the first")
+  @Test("A second earshotd with the same bus name fails to start and does not disturb the first")
   @LoopActor
   func second() async throws {
     let service = try await ServiceProcess()

@@ -11,7 +11,8 @@ struct ExampleTests {
   private static let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
 
-  @Test("The README quotes the examples unchanged", arguments: [("receive.py", "python"), ("receive.sh", "sh")])
+  @Test(
+    "The README quotes the example programs unchanged", arguments: [("receive.py", "python"), ("receive.sh", "sh")])
   func quoted(name: String, language: String) throws {
     let example = try String(contentsOf: Self.top.appendingPathComponent("examples/\(name)"), encoding: .utf8)
     let readme = try String(contentsOf: Self.top.appendingPathComponent("README.md"), encoding: .utf8)
@@ -26,7 +27,7 @@ struct ExampleTests {
     return paragraphs[place + 1].split(separator: "\n").map { $0.dropFirst(4) }.joined(separator: "\n")
   }
 
-  @Test("The dbus-send commands of the README work unchanged for any transfer number")
+  @Test("The dbus-send commands of the README work as printed for any transfer number")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()
@@ -47,7 +48,7 @@ struct ExampleTests {
   }
 
   @Test(
-    "An example fetches, stores and judges credentials from before and after its start",
+    "Each example program fetches, stores and judges credentials that arrived before and after its start",
     arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])
   @LoopActor
   func receive(name: String, interpreter: String) async throws {

@@ -123,7 +123,7 @@ struct FeedOverDBusTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A message is sent by one call, a refusal has a name, and the end of sending is signalled")
+  @Test("One D-Bus call sends a broadcast message; a refusal has an error name, and the end of sending is signalled")
   @LoopActor
   func sending() async throws {
     let stage = try await Stage()
@@ -145,7 +145,7 @@ struct FeedOverDBusTests {
   }
 
   @Test(
-    "An interrupted `nearby send` cancels its message, and `nearby cancel` cancels one by number")
+    "Interrupting `nearby send` cancels its message, and `nearby cancel` cancels a message by its number")
   @LoopActor
   func interrupted() async throws {
     let stage = try await Stage()
@@ -170,7 +170,7 @@ struct FeedOverDBusTests {
     #expect(stage.service.engine?.waiting == 0)
   }
 
-  @Test("A received message is signalled by its number, and listed with time, words, text and RSSI")
+  @Test("A received broadcast message is signalled by number, and listed with time, words, text and RSSI")
   @LoopActor
   func hearing() async throws {
     let stage = try await Stage()
@@ -191,7 +191,7 @@ struct FeedOverDBusTests {
     #expect(one.map { $0.asArray?.first?.asUInt64 } == [Self.number(2)])
   }
 
-  @Test("The limit of notifications is set from 0 to 100")
+  @Test("The limit of beacon notifications can be set from 0 to 100")
   @LoopActor
   func limit() async throws {
     let stage = try await Stage()

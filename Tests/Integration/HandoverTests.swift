@@ -8,7 +8,7 @@ import Verifier
 @testable import Transfers
 
 /// Replies to programs that request an accepted credential.
-@Suite("Handing a credential to a program")
+@Suite("Passing a credential to a program")
 struct HandoverTests {
   private static let name = CredentialFaces.interfaceName
 
@@ -26,7 +26,7 @@ struct HandoverTests {
     return (kiosk, path)
   }
 
-  @Test("An answer above the bus limit is an error with advice, and the credential stays")
+  @Test("Fetching a credential above the bus's message limit fails with advice, and the credential stays stored")
   @LoopActor
   func tooLong() async throws {
     var limits = BusLimits()
@@ -46,7 +46,9 @@ struct HandoverTests {
     #expect(error?.is(.notReady) == true)
   }
 
-  @Test("A call without a reply does not fetch the credential", arguments: ["GetCredential", "OpenCredential"])
+  @Test(
+    "A GetCredential call without a reply does not mark the credential as fetched",
+    arguments: ["GetCredential", "OpenCredential"])
   @LoopActor
   func noAnswerWanted(method: String) async throws {
     let (kiosk, path) = try await Self.accepted("{}")
@@ -59,7 +61,7 @@ struct HandoverTests {
     #expect(try await kiosk.call(path, Self.name, "GetCredential") == [.string("{}")])
   }
 
-  @Test("Every program that opens a credential gets the same memory file from its beginning")
+  @Test("Every program that opens a credential gets a memory file with the same content, positioned at its start")
   @LoopActor
   func oneFile() async throws {
     let kiosk = try await Kiosk()
@@ -78,7 +80,7 @@ struct HandoverTests {
     #expect(nodes.count == 1)
   }
 
-  @Test("If no memory file can be opened, the credential can still be fetched")
+  @Test("If no memory file can be created, the credential can still be fetched with GetCredential")
   func withoutFile() throws {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -94,7 +96,7 @@ struct HandoverTests {
     #expect("\(text)" == "<credential of 9 bytes>")
   }
 
-  @Test("The object has ReceivedAt and ExpiresAt, and ExpiresAt is 0 once it was fetched")
+  @Test("A credential object has ReceivedAt and ExpiresAt, and ExpiresAt is 0 once the credential was fetched")
   @LoopActor
   func dates() async throws {
     let (kiosk, path) = try await Self.accepted("{}")

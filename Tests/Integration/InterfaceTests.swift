@@ -11,7 +11,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Documentation of the interfaces")
+@Suite("Documentation of the D-Bus interfaces")
 struct InterfaceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -108,7 +108,7 @@ struct InterfaceTests {
     )
   }
 
-  @Test("docs/dbus.md equals the interfaces; EARSHOT_REGENERATE=1 rewrites it")
+  @Test("docs/dbus.md equals the text generated from the interfaces (EARSHOT_REGENERATE=1 rewrites the page)")
   @LoopActor
   func page() throws {
     let (objects, interfaces) = Self.described()
@@ -136,7 +136,7 @@ struct InterfaceTests {
   }
 
   @Test(
-    "Each counter is explained on a page",
+    "Each counter on D-Bus is explained on a page in docs",
     arguments: [
       ("org.earshot.Manager1", "security", "Counters of the service"), ("org.earshot.Verifier1", "tuvali", "Counters"),
       ("org.earshot.Wallet1", "tuvali", "Counters"),
@@ -153,7 +153,7 @@ struct InterfaceTests {
   }
 
   @Test(
-    "D-Bus activation uses a unit alias that only an enabled service has",
+    "The D-Bus activation file names a systemd alias that exists only while the service is enabled",
     arguments: [
       ("earshotd", "org.earshot"), ("earshot-sociald", "org.earshot.Social"),
       ("earshot-presenced", "org.earshot.Presence"), ("earshot-nostrd", "org.earshot.Nostr"),
@@ -168,7 +168,7 @@ struct InterfaceTests {
     #expect(alias == "dbus-\(name).service" && started == alias)
   }
 
-  @Test("Every time is in milliseconds since 1970-01-01 UTC, and an unknown RSSI is 127")
+  @Test("Every time on D-Bus is in milliseconds since 1970-01-01 UTC, and an unknown RSSI is 127")
   @LoopActor
   func units() {
     var moments: [String] = []
@@ -194,7 +194,7 @@ struct InterfaceTests {
     #expect(moments.count >= 6 && strengths.count >= 2, "\(moments) \(strengths)")
   }
 
-  @Test("Everything is documented and usable with dbus-send")
+  @Test("Every D-Bus member is documented, and can be called with dbus-send")
   @LoopActor
   func documentation() {
     let simple = Set(["s", "o", "y", "u", "b", "h", "t", "q", "as", "ay", "a{st}"])

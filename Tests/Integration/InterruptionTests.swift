@@ -33,7 +33,7 @@ struct InterruptionTests {
   }
 
   @Test(
-    "wallet send, interrupted before the verifier is found, sends nothing later and ends by the signal",
+    "`wallet send` that is interrupted before it finds the verifier sends nothing later and ends by the signal",
     arguments: [SIGINT, SIGTERM, SIGHUP])
   @LoopActor
   func searching(signal: Int32) async throws {
@@ -58,7 +58,7 @@ struct InterruptionTests {
   }
 
   @Test(
-    "wallet send, interrupted after the verifier has the credential, reports that the service waits for the verdict"
+    "`wallet send` that is interrupted after the credential was received reports that the service awaits the verdict"
   )
   @LoopActor
   func awaitingVerdict() async throws {
@@ -79,7 +79,7 @@ struct InterruptionTests {
     try await kiosk.await(outgoing, "State", .string("accepted"))
   }
 
-  @Test("A second signal ends a command at once although the service does not answer")
+  @Test("A second signal ends a command at once even if the service does not answer")
   @LoopActor
   func unanswered() async throws {
     let bus = try PrivateBus()
@@ -104,7 +104,7 @@ struct InterruptionTests {
     #expect([SIGINT, SIGTERM].contains(try await run.end().status))
   }
 
-  @Test("`transfers cancel` ends a running transfer and fails for an ended one")
+  @Test("`transfers cancel` ends a running transfer, and fails for a transfer that has ended")
   @LoopActor
   func cancel() async throws {
     let kiosk = try await Kiosk()

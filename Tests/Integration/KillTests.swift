@@ -4,12 +4,12 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Killing the service")
+@Suite("SIGKILL of the verifier service")
 struct KillTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After kills at 50 random moments each confirmed credential exists once",
+    "After SIGKILL at 50 random moments each confirmed credential exists exactly once",
     arguments: ["client", "accept"])
   @LoopActor
   func atRandomMoments(decision: String) async throws {
@@ -39,7 +39,7 @@ struct KillTests {
   }
 
   @Test(
-    "After a kill around a verdict an answered credential does not return",
+    "After SIGKILL around the time of a verdict, a credential with a verdict is not offered again",
     arguments: ["Accept", "Reject"])
   @LoopActor
   func aroundVerdict(verdict: String) async throws {
@@ -60,7 +60,7 @@ struct KillTests {
     #expect(answered >= 10)
   }
 
-  @Test("A credential that was accepted and not fetched is restored as accepted after a kill")
+  @Test("A credential that was accepted and not yet fetched is restored as accepted after SIGKILL")
   @LoopActor
   func acceptedUntaken() async throws {
     var random = SeededRandom(seed: 30)

@@ -12,12 +12,12 @@ import Verifier
 import Wallet
 
 /// Secrets that a debugger could find in the memory of the running service.
-@Suite("Traces of judged credentials in memory", .enabled(if: !Sanitizer.isOn, "it has its own allocator"))
+@Suite("Remains of credentials in memory", .enabled(if: !Sanitizer.isOn, "it has its own allocator"))
 struct MemorySearchTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A waiting or judged credential leaves no text, gzip or key in memory",
+    "A credential that is waiting or judged leaves no text, gzip data or key in process memory",
     arguments: [700, 60_000, 400_000])
   @LoopActor
   func judged(size: Int) async throws {
@@ -40,7 +40,7 @@ struct MemorySearchTests {
     }
   }
 
-  @Test("A checked and judged credential leaves no text or claim in memory", arguments: [700, 400_000])
+  @Test("A checked and judged credential leaves no text and no claim in process memory", arguments: [700, 400_000])
   @LoopActor
   func checked(size: Int) async throws {
     let searched = try await Searched(isChecked: true)
@@ -60,7 +60,7 @@ struct MemorySearchTests {
     }
   }
 
-  @Test("A transfer that lost its link leaves no key and no data in memory")
+  @Test("A transfer that lost its link leaves no key and no credential data in process memory")
   @LoopActor
   func lost() async throws {
     let searched = try await Searched()
@@ -70,7 +70,7 @@ struct MemorySearchTests {
     #expect(found == [:])
   }
 
-  @Test("The search finds 16 bytes of a secret at any offset, and not 15")
+  @Test("The memory search finds 16 bytes of a secret at any offset, and ignores 15")
   func parts() {
     var random = SeededRandom(seed: 5)
     let secret = random.bytes(100)

@@ -3,12 +3,12 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Memory of a long-running kiosk")
+@Suite("Memory of a verifier over many transfers")
 struct MemoryTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After 240 transfers memory and descriptors are the same as after the first 60",
+    "After 240 transfers the process has the same memory and file descriptors as after the first 60",
     .enabled(if: !Sanitizer.isOn, "what is freed is kept back to be watched"))
   @LoopActor
   func manyVisitors() async throws {

@@ -6,12 +6,12 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Loss of the bus of a mesh node")
+@Suite("Loss of the bus during mesh traffic")
 struct MeshBusTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "During a loss of the bus no acknowledged message is lost or duplicated")
+    "During a loss of the bus no acknowledged mesh message is lost or duplicated")
   @LoopActor
   func busGone() async throws {
     let mesh = try await MeshProcess()

@@ -11,7 +11,7 @@ struct MeshCallTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A peer name of 12 MiB is refused, and memory stays below 250 MiB",
+    "A mesh peer name of 12 MiB is refused, and memory stays below 250 MiB",
     .enabled(if: !Sanitizer.isOn, "what is freed is kept back to be watched"))
   @LoopActor
   func longName() async throws {

@@ -44,7 +44,7 @@ struct MeshFileBusTests {
     return mesh
   }
 
-  @Test("A file given to SendFile arrives unchanged, and Delete removes its object")
+  @Test("A mesh file passed to SendFile arrives unchanged, and Delete removes its object")
   @LoopActor
   func out() async throws {
     let mesh = try await Self.acquainted()
@@ -65,7 +65,7 @@ struct MeshFileBusTests {
     #expect(gone?.is(.unknownObject) == true, "\(String(describing: gone))")
   }
 
-  @Test("A received file is signalled, described by properties and opened unchanged")
+  @Test("A received mesh file is signalled, described by properties, and opened with unchanged content")
   @LoopActor
   func incoming() async throws {
     let mesh = try await Self.acquainted()
@@ -86,7 +86,7 @@ struct MeshFileBusTests {
     #expect(try opened?.readAll(limit: 100_000) == content)
   }
 
-  @Test("A file that cannot be sent is cancelled once, and a ping is answered over one hop")
+  @Test("A mesh file that cannot be sent is cancelled once, and a mesh ping is answered over one hop")
   @LoopActor
   func cancelled() async throws {
     let mesh = try await Self.acquainted()

@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Killing a mesh node")
+@Suite("SIGKILL and Wipe of a mesh node")
 struct MeshKillTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After kills at random moments no acknowledged message is lost or duplicated")
+  @Test("After SIGKILL at random moments no acknowledged mesh message is lost or duplicated")
   @LoopActor
   func atRandomMoments() async throws {
     var random = SeededRandom(seed: 50)
@@ -52,7 +52,7 @@ struct MeshKillTests {
   }
 
   @Test(
-    "After Wipe no key, name or text is in the directory, and the node has a new identity")
+    "After Wipe the state directory contains no key, name or text, and the mesh node has a new identity")
   @LoopActor
   func wipe() async throws {
     let mesh = try await MeshProcess()

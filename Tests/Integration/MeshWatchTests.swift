@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Mesh signals for watching programs")
+@Suite("Mesh signals for programs that watch")
 struct MeshWatchTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct MeshWatchTests {
     return (signals, registration)
   }
 
-  @Test("New peers, their changes and file progress are signalled only to the watcher")
+  @Test("New mesh peers, changed peers and file progress are signalled only to programs that watch")
   @LoopActor
   func watching() async throws {
     let mesh = try await MeshProcess()

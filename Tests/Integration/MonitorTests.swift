@@ -26,7 +26,7 @@ struct MonitorTests {
     return try await monitor.end().output.split(separator: "\n").map(String.init)
   }
 
-  @Test("Each line has the local time, the object and a sentence")
+  @Test("Each line of `earshot monitor` has the local time, the object and a sentence")
   @LoopActor
   func words() async throws {
     let lines = try await Self.watch([])
@@ -45,7 +45,7 @@ struct MonitorTests {
     }
   }
 
-  @Test("With --json each line is a signal with path, interface, name, arguments, time and sentence")
+  @Test("Each line of `earshot monitor --json` is a signal with path, interface, name, arguments, time and sentence")
   @LoopActor
   func json() async throws {
     for line in try await Self.watch(["--json"]) {

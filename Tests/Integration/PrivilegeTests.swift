@@ -21,7 +21,7 @@ struct PrivilegeTests {
 
   /// - Parameter keeps: which of the two capabilities stay permitted once the service runs.
   @Test(
-    "Every thread drops CAP_NET_ADMIN, and CAP_NET_RAW without NotifyUnsubscribed",
+    "Every thread drops CAP_NET_ADMIN, and drops CAP_NET_RAW unless NotifyUnsubscribed is on",
     .enabled(
       if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities to give up"),
     arguments: [

@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 
 /// The kernel's view of the running service.
-@Suite("Protection of the service's memory")
+@Suite("Protection of the daemon's memory")
 struct ProcessTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Core dumps are off, and only root can read the memory")
+  @Test("Core dumps of the daemon are disabled, and only root can read its memory")
   @LoopActor
   func hidden() async throws {
     let service = try await ServiceProcess()
@@ -25,7 +25,7 @@ struct ProcessTests {
   }
 
   @Test(
-    "If memory cannot be locked, one journal line gives the remedy, and the service runs",
+    "If memory cannot be locked, the daemon logs one line with the remedy and continues",
     .enabled(if: getuid() == 0, "only root can take the right to lock memory from a program"),
     .enabled(if: !Sanitizer.isOn, "with a sanitizer, locking always seems to work"))
   @LoopActor
@@ -40,7 +40,7 @@ struct ProcessTests {
     #expect(try await service.property("State") == "waiting")
   }
 
-  @Test("The service exits without calling library finalizers")
+  @Test("The daemon exits without running the finalizers of libraries")
   func end() throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

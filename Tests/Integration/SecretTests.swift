@@ -13,11 +13,11 @@ import Wallet
 
 /// All output of the complete service: its log at debug level, every message that it sends on the bus, and its entry
 /// in `ps`.
-@Suite("Secrets of the service")
+@Suite("Secrecy of keys and credentials")
 struct SecretTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Transfers show no key or credential in the log, on the bus or in ps")
+  @Test("No key or credential of a transfer appears in the log, on the bus or in ps output")
   @LoopActor
   func nothingShows() async throws {
     let watched = try await Watched()
@@ -39,7 +39,7 @@ struct SecretTests {
     #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
   }
 
-  @Test("Checked credentials and their claims appear in no log, signal or ps output")
+  @Test("No checked credential and no claim appears in the log, in signals or in ps output")
   @LoopActor
   func checked() async throws {
     let watched = try await Watched(isChecked: true)
@@ -57,7 +57,7 @@ struct SecretTests {
     #expect(signals.contains("VerdictReceived"))
   }
 
-  @Test("None of the service's private and derived keys is sent over the bus")
+  @Test("No private or derived key of the daemon is sent over the bus")
   @LoopActor
   func ownKeys() async throws {
     let (verifierKeys, walletKeys) = (RecordingRandom(seed: 21), RecordingRandom(seed: 22))
@@ -86,7 +86,7 @@ struct SecretTests {
     #expect(!SecretSearch.shown(publicKeys.dropFirst().map(\.bytes), in: said).isEmpty)
   }
 
-  @Test("A secret in the captured bytes is detected in every spelling", arguments: 0..<8)
+  @Test("The leak search detects a secret in captured bytes in each of its encodings", arguments: 0..<8)
   func spellings(form: Int) {
     let secret = (0..<32).map { UInt8(0xA0) ^ ($0 &* 7) }
     let spelled: [UInt8] =

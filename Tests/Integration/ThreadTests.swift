@@ -6,11 +6,11 @@ import TestSupport
 import Testing
 
 /// The order of events in the service as a process.
-@Suite("Threads and connections of the service")
+@Suite("Threads and bus connections of the daemon")
 struct ThreadTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a transfer the process has the threads of the loop and of two workers")
+  @Test("After a transfer the daemon has only the event loop's thread and two worker threads")
   @LoopActor
   func threads() async throws {
     let counter = try await Counter("client")
@@ -23,7 +23,7 @@ struct ThreadTests {
     #expect(names == ["computing", "disk", "earshotd"])
   }
 
-  @Test("bluetoothd is called over a separate connection, on which other programs find no objects")
+  @Test("The daemon calls bluetoothd over a separate bus connection, on which it exports no objects to other programs")
   @LoopActor
   func connections() async throws {
     let service = try await ServiceProcess("[Radio]\nBackend=bluez\nNotifyUnsubscribed=no")

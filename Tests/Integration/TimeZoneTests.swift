@@ -33,7 +33,7 @@ struct TimeZoneTests {
     """
 
   @Test(
-    "After a change of the time zone messages show the new zone's time",
+    "After a change of the system's time zone, messages show times in the new zone",
     .enabled(if: canChange, "it takes root, and a mount namespace"),
     arguments: [["mesh", "log", "--follow"], ["chat", "--lines", "--follow"]])
   @LoopActor

@@ -7,7 +7,7 @@ import Transfers
 import Verifier
 
 /// `earshot` as a process, with a service in this process.
-@Suite("The command-line tool", .serialized)
+@Suite("The command-line tool `earshot`", .serialized)
 struct ToolTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -47,7 +47,7 @@ struct ToolTests {
 
   // MARK: Exit status
 
-  @Test("Each failure has its own exit status")
+  @Test("Each kind of failure of `earshot` has its own exit status")
   @LoopActor
   func statuses() async throws {
     let kiosk = try await Kiosk()
@@ -85,7 +85,7 @@ struct ToolTests {
     }
   }
 
-  @Test("A failed write to standard output is reported with exit status 7")
+  @Test("`earshot` reports a failed write to standard output, and exits with status 7")
   @LoopActor
   func fullDisk() async throws {
     let kiosk = try await Kiosk()
@@ -97,7 +97,7 @@ struct ToolTests {
     }
   }
 
-  @Test("A send without a verdict has exit status 6")
+  @Test("`wallet send` exits with status 6 if it gets no verdict")
   @LoopActor
   func undecided() async throws {
     let kiosk = try await Kiosk()
@@ -115,7 +115,7 @@ struct ToolTests {
 
   // MARK: What is stored
 
-  @Test("Each credential has its own file of mode 600 before its wallet is accepted")
+  @Test("`verifier watch` writes each credential to its own file with mode 600 before it accepts the wallet")
   @LoopActor
   func eachItsFile() async throws {
     let kiosk = try await Kiosk()
@@ -147,7 +147,7 @@ struct ToolTests {
     #expect(!said.contains("first") && said.contains("vc-credential1.json") && said.contains("Accepted credential3."))
   }
 
-  @Test("A credential that cannot be stored is not accepted and stays in the service")
+  @Test("A credential that `verifier watch` cannot write to a file is not accepted, and stays in the service")
   @LoopActor
   func notStored() async throws {
     let kiosk = try await Kiosk()
@@ -165,7 +165,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, incoming) == "received")
   }
 
-  @Test("A credential whose report cannot be written is not accepted")
+  @Test("`verifier watch` does not accept a credential if it cannot print its report")
   @LoopActor
   func notTold() async throws {
     let kiosk = try await Kiosk()
@@ -179,7 +179,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, incoming) == "received")
   }
 
-  @Test("A fixed output file is replaced and has mode 600")
+  @Test("A fixed output file of `verifier watch` is replaced by each credential and has mode 600")
   @LoopActor
   func oneFile() async throws {
     let kiosk = try await Kiosk()
@@ -199,7 +199,7 @@ struct ToolTests {
     #expect(Self.permissions(file) == 0o600)
   }
 
-  @Test("--once fetches the next credential, and an earlier one only on request")
+  @Test("`verifier watch --once` fetches the next credential, and an earlier one only on request")
   @LoopActor
   func fromNowOn() async throws {
     let kiosk = try await Kiosk()
@@ -224,7 +224,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, older) == "rejected")
   }
 
-  @Test("A stopped verifier is reported, and the watch continues when it starts")
+  @Test("`verifier watch` reports that the verifier stopped, and continues when it starts again")
   @LoopActor
   func stopped() async throws {
     let kiosk = try await Kiosk()
@@ -241,7 +241,7 @@ struct ToolTests {
 
   // MARK: By hand
 
-  @Test("Transfers are listed, shown, fetched, judged and erased")
+  @Test("`earshot transfers` lists, shows, fetches, judges and erases transfers")
   @LoopActor
   func byHand() async throws {
     let kiosk = try await Kiosk()
@@ -294,7 +294,7 @@ struct ToolTests {
   // MARK: The screen
 
   @Test(
-    "The QR code of `show` and `watch` is readable, or reported as too large",
+    "`verifier show` and `verifier watch` print a readable QR code, or report that it is too large",
     arguments: [(60, 20), (80, 24), (200, 50)])
   @LoopActor
   func screen(size: (columns: Int, rows: Int)) async throws {

@@ -14,7 +14,7 @@ struct TransferOverDBusTests {
 
   private static let credential = "{\"verifiableCredential\":\"\(String(repeating: "नमस्ते ", count: 400))\"}"
 
-  @Test("A credential is sent, received, fetched, opened and accepted, and the wallet gets the verdict")
+  @Test("Over D-Bus a credential is sent, received, fetched, opened and accepted, and the wallet gets the verdict")
   @LoopActor
   func wholeWay() async throws {
     let kiosk = try await Kiosk()
@@ -36,7 +36,7 @@ struct TransferOverDBusTests {
     #expect(next != .string(uri))
   }
 
-  @Test("No signal contains the credential")
+  @Test("No D-Bus signal contains the credential")
   @LoopActor
   func nothingInSignals() async throws {
     let kiosk = try await Kiosk(decision: .accept)
@@ -49,7 +49,7 @@ struct TransferOverDBusTests {
     #expect(!said.contains("नमस्ते"))
   }
 
-  @Test("A rejection reaches the wallet, and a second verdict is refused by name")
+  @Test("A rejection reaches the wallet, and a second verdict is refused with a named error")
   @LoopActor
   func rejection() async throws {
     let kiosk = try await Kiosk()
@@ -65,7 +65,7 @@ struct TransferOverDBusTests {
   }
 
   @Test(
-    "OpenCredential returns a credential that a D-Bus string cannot hold, and a failed GetCredential does not count as fetched",
+    "OpenCredential returns a credential that GetCredential cannot, and a failed GetCredential does not count as fetched",
     arguments: ["a\u{0}b", "a\u{FFFE}", "\u{10FFFF}"])
   @LoopActor
   func unsendable(text: String) async throws {
@@ -86,7 +86,7 @@ struct TransferOverDBusTests {
     #expect(try open?.readAll(limit: 100) == credential)
   }
 
-  @Test("A code is accepted with surrounding blanks and parameters in any order")
+  @Test("An invitation is accepted with surrounding white space and with its parameters in any order")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()
@@ -102,7 +102,7 @@ struct TransferOverDBusTests {
     }
   }
 
-  @Test("An invalid code or credential is refused at once by name")
+  @Test("An invalid invitation or credential is refused at once with a named error")
   @LoopActor
   func refusals() async throws {
     let kiosk = try await Kiosk()
@@ -117,7 +117,7 @@ struct TransferOverDBusTests {
     }
   }
 
-  @Test("The object manager lists every object with its properties")
+  @Test("The D-Bus object manager lists every object with its properties")
   @LoopActor
   func managed() async throws {
     let kiosk = try await Kiosk()
@@ -135,7 +135,7 @@ struct TransferOverDBusTests {
     #expect(try await kiosk.property(ManagerFace.path, "RadioState", of: manager) == .string("ready"))
   }
 
-  @Test("Peer addresses and error messages are readable only for the group, and are in no signal")
+  @Test("Peer addresses and error messages are readable only by the group's members, and are in no signal")
   @LoopActor
   func peers() async throws {
     let kiosk = try await Kiosk()
@@ -160,7 +160,7 @@ struct TransferOverDBusTests {
     for secret in shown { #expect(!said.contains(secret), "\(secret)") }
   }
 
-  @Test("Disconnect ends a transfer that waits for its verdict, and the credential stays")
+  @Test("Disconnect ends a transfer that waits for its verdict, and its credential stays stored")
   @LoopActor
   func disconnect() async throws {
     let kiosk = try await Kiosk()

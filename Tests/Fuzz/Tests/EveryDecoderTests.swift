@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The targets of the fuzzer without the fuzzer: random, but deterministic inputs.
-@Suite("Random inputs for every decoder")
+@Suite("Fuzzing of every decoder")
 struct EveryDecoderTests {
   /// The engines' targets play events and are slow; `HostileWalletTests` and `HostileVerifierTests` play more.
   private static func count(_ name: String) -> Int {
@@ -16,7 +16,7 @@ struct EveryDecoderTests {
   }
 
   @Test(
-    "A decoder survives thousands of random and mutated inputs and reaches its goals",
+    "Each fuzzed decoder processes thousands of random and mutated inputs without a crash, and reaches its goals",
     arguments: Target.all.map(\.name))
   func hostile(name: String) throws {
     let target = try #require(Target.all.first { $0.name == name })

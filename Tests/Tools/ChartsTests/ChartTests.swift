@@ -8,7 +8,7 @@ struct ChartTests {
     title: "a < b & \"c\"", across: "x", up: "y", top: 1, isLogarithmic: true,
     series: [LineChart.Series("one & two", [(x: 1, y: 0), (x: 10, y: 0.5), (x: 100, y: 1)])])
 
-  @Test("Every element is closed and texts are escaped")
+  @Test("In an SVG chart every element is closed, and texts are escaped")
   func isWellFormed() {
     #expect(faults(in: chart.svg) == [])
     #expect(chart.svg.contains("a &lt; b &amp; &quot;c&quot;"))
@@ -16,14 +16,14 @@ struct ChartTests {
     #expect(faults(in: bars.svg) == [])
   }
 
-  @Test("Control characters are not written")
+  @Test("An SVG chart contains no control characters")
   func cleansText() {
     let chart = LineChart(title: "a\u{0}b\u{1B}[1m", across: "", up: "", series: [])
     #expect(!chart.svg.unicodeScalars.contains { $0.value < 0x20 && $0 != "\n" })
     #expect(faults(in: chart.svg) == [])
   }
 
-  @Test("On a logarithmic axis a factor of 10 is the same distance everywhere")
+  @Test("On a logarithmic chart axis a factor of 10 always has the same length")
   func isLogarithmic() throws {
     let line = try #require(chart.svg.split(separator: "\n").first { $0.hasPrefix("<polyline") })
     let points = try #require(line.split(separator: "\"").dropFirst().first).split(separator: " ")
@@ -33,7 +33,7 @@ struct ChartTests {
     #expect(x[2] > x[1])
   }
 
-  @Test("Numbers have at most two decimals and no trailing zeros")
+  @Test("Numbers in an SVG chart have at most two decimals and no trailing zeros")
   func numbers() {
     let cases: [(Double, String)] = [
       (0, "0"), (1, "1"), (1.5, "1.5"), (0.05, "0.05"), (2.345, "2.35"), (-1.25, "-1.25"), (.infinity, "0"),
@@ -41,7 +41,7 @@ struct ChartTests {
     for (value, text) in cases { #expect(SVG.number(value) == text) }
   }
 
-  @Test("`logarithm` is the natural logarithm")
+  @Test("The charts' function `logarithm` is the natural logarithm")
   func logarithm() {
     #expect(abs(Ruler.logarithm(2.718281828459045) - 1) < 1e-12)
     #expect(abs(Ruler.logarithm(1000) - 6.907755278982137) < 1e-9)

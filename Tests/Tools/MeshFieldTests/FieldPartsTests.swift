@@ -6,9 +6,9 @@ import Testing
 
 @testable import MeshField
 
-@Suite("Parts of the mesh simulation")
+@Suite("Parts of the mesh simulator")
 struct FieldPartsTests {
-  @Test("Events are ordered by time, node and sequence, in whatever order they were added")
+  @Test("The simulator orders events by time, node and sequence number, in whatever order they were added")
   func queue() {
     let wanted: [(Int64, Int32, UInt64)] = [(1, 5, 9), (2, 1, 3), (2, 1, 4), (2, 7, 1), (3, 0, 1), (3, 0, 2)]
     for turn in 0..<wanted.count {
@@ -25,7 +25,7 @@ struct FieldPartsTests {
     }
   }
 
-  @Test("An event that is due at the end of a period stays queued")
+  @Test("A simulator event that is due exactly at the end of a period stays queued")
   func end() {
     var queue = FieldQueue()
     queue.addTimer(at: 5, of: 0)
@@ -41,7 +41,7 @@ struct FieldPartsTests {
     return (MeshEngine.Identity(randomFrom: &random), MeshEngine.Identity(randomFrom: &random))
   }
 
-  @Test("A stored signature result applies only to an equal signature, bytes and key")
+  @Test("The simulator reuses a signature check only for the same signature, bytes and key")
   func signatures() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()
@@ -60,7 +60,7 @@ struct FieldPartsTests {
     #expect(later.0 == 7 && later.1 == 4)
   }
 
-  @Test("A signature made by a simulated node counts as valid without a check, for its bytes and key only")
+  @Test("The simulator accepts a signature made by one of its nodes without a check, for its bytes and key only")
   func madeHere() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()
@@ -78,13 +78,13 @@ struct FieldPartsTests {
     #expect(shared.counts.computed == 2)
   }
 
-  @Test("Hops are counted along the shortest path")
+  @Test("The simulator counts hops along the shortest path")
   func hops() {
     let ground = FieldGround(nodes: 5, given: [(0, 1), (1, 2), (2, 3), (0, 2)])
     #expect(ground.hops(from: 0) == [0, 1, 1, 2, -1])
   }
 
-  @Test("Links respect range and maximum per node, and moving nodes lose theirs")
+  @Test("Simulated links respect the range and the maximum per node, and moving nodes lose links out of range")
   func ground() {
     var scenario = Scenario()
     (scenario.field.nodes, scenario.people.walkers, scenario.people.speed) = (200, 50, 100)
@@ -111,7 +111,7 @@ struct FieldPartsTests {
     #expect(ground.links.joined().allSatisfy { $0.ends.0 != 7 && $0.ends.1 != 7 })
   }
 
-  @Test("Airtime is that of LE 1M with data length extension")
+  @Test("The simulator computes airtime for the LE 1M PHY with data length extension")
   func airtime() {
     // 7 + 100 bytes in one packet: (107 + 10 + 10) · 8 µs, and twice 150 µs.
     #expect(FieldTally.airtime(100) == (127 * 8 + 300) * 1000)
@@ -119,7 +119,7 @@ struct FieldPartsTests {
     #expect(FieldTally.airtime(509) == ((516 + 60) * 8 + 900) * 1000)
   }
 
-  @Test("A text carries its number and has the requested length")
+  @Test("A simulated message text contains its number and has the requested length")
   func texts() {
     #expect(FieldText.text("#", 12, bytes: 20).utf8.count == 20)
     #expect(FieldText.number(of: FieldText.text("#", 12, bytes: 20), "#") == 12)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MeshField
 
-@Suite("A simulation of nodes in virtual time")
+@Suite("Simulations of many nodes in virtual time")
 struct FieldTests {
   /// Thirty nodes at the density of a large field.
   private func scenario(_ adjust: (inout Scenario) -> Void = { _ in }) -> Scenario {
@@ -28,7 +28,7 @@ struct FieldTests {
     JSONWriter.write(results.json, .pretty) + results.text + results.drawings.map(\.svg).joined()
   }
 
-  @Test("Equal seeds give equal results, in one part or three; another seed gives other results")
+  @Test("Simulations with equal seeds give equal results, in one part or in three; a different seed gives others")
   func isDeterministic() async {
     let busy = scenario {
       ($0.people.walkers, $0.people.churn, $0.people.apps, $0.people.away) = (30, 100, 30, .seconds(5))
@@ -42,7 +42,7 @@ struct FieldTests {
     #expect(once != other)
   }
 
-  @Test("Without loss every node has every message at once, at no more than 4 frames per node")
+  @Test("Without packet loss every simulated node receives every message at once, at no more than 4 frames per node")
   func losesNothing() async {
     let results = await results(scenario { $0.air.loss = 0 })
     #expect(results.messages == 10 && results.unsaid == 0 && results.lost == 0)
@@ -55,7 +55,7 @@ struct FieldTests {
     #expect(results.cost.perNodeReached <= 4)
   }
 
-  @Test("In a quiet field, fewer than one in five wake-ups of a node is for a timer")
+  @Test("In a simulation without traffic, fewer than one in five wake-ups of a node are caused by a timer")
   func wakeUps() async {
     let columns: Int32 = 7
     let links = (0..<columns * columns).flatMap { node -> [(Int32, Int32)] in
@@ -75,7 +75,7 @@ struct FieldTests {
     #expect(wakeUps.all > 1 && wakeUps.timed < wakeUps.all / 5, "\(wakeUps)")
   }
 
-  @Test("A missed aim is reported with its figure, a reached one is not")
+  @Test("A simulation reports a missed target with its value, and does not report one that was reached")
   func aims() async {
     var aims = AimSettings()
     let results = await results(scenario { $0.air.loss = 0 })
@@ -91,7 +91,7 @@ struct FieldTests {
     #expect(aims.missed(deaf).map { $0.prefix { $0 != ":" } } == ["WithinFive", "WithinSeven"])
   }
 
-  @Test("Aims with a flood or with couriers are compared with the same scenario without them")
+  @Test("Targets of a scenario with a flood or couriers are compared with the same scenario without them")
   func comparedAims() async {
     var aims = AimSettings()
     (aims.besideFlood, aims.withCouriers) = (900, 200)
@@ -112,7 +112,7 @@ struct FieldTests {
     #expect(aims.missed(silent, other: alone).allSatisfy { !$0.hasPrefix("WithCouriers") })
   }
 
-  @Test("The aim `WithinFive` applies only if all nodes relay like a node on mains power")
+  @Test("The scenario target `WithinFive` is checked only if all nodes relay like a node on mains power")
   func aimsOfShares() {
     let scenario = scenario { ($0.aim.withinFive, $0.aim.afterFiveMinutes) = (980, 990) }
     #expect(scenario.with(mains: 100).aim.withinFive == 980)
@@ -120,7 +120,7 @@ struct FieldTests {
     #expect(scenario.with(mains: 50).aim.afterFiveMinutes == 990)
   }
 
-  @Test("With silent nodes or without links no message arrives")
+  @Test("In a simulation with silent nodes, or without links, no message arrives")
   func losesMost() async {
     let results = await results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])
     #expect(results.everByHops.dropFirst(1).allSatisfy { $0.had <= results.cost.reachedByAnswer })
@@ -133,7 +133,7 @@ struct FieldTests {
     #expect(island.everByHops.reduce(0) { $0 + $1.of } <= 10 * 9)
   }
 
-  @Test("Sharing signature checks between nodes does not change the results")
+  @Test("Sharing the results of signature checks between simulated nodes does not change the simulation")
   func sharesSignatures() async {
     let shared = SharedSignatures()
     let small = scenario { ($0.field.nodes, $0.field.width, $0.field.height) = (12, 110, 110) }
@@ -143,7 +143,7 @@ struct FieldTests {
     #expect(shared.counts.computed < shared.counts.asked)
   }
 
-  @Test("In a row of nodes a message reaches as far as its TTL, without sync answers")
+  @Test("In a simulated chain of nodes without sync a message travels as many hops as its TTL allows")
   func line() async {
     let line = scenario { ($0.field.nodes, $0.air.loss, $0.talk.every) = (10, 0, .seconds(1)) }
     let results = await results(line, links: (0..<9).map { ($0, $0 + 1) })
@@ -152,7 +152,7 @@ struct FieldTests {
     #expect(results.promptByHops.count == 9 && results.promptByHops[7].value < 1)
   }
 
-  @Test("An absent node receives missed messages after its return")
+  @Test("A simulated node that was absent receives the missed messages after its return")
   func comesBack() async {
     let churned = scenario {
       ($0.people.churn, $0.people.away, $0.field.duration) = (100, .seconds(10), .seconds(90))
@@ -163,7 +163,7 @@ struct FieldTests {
     #expect((results.share(after: 30) ?? 0) > 0.97)
   }
 
-  @Test("Private messages arrive and are acknowledged")
+  @Test("Simulated private messages arrive and are acknowledged")
   func letters() async {
     let results = await results(
       scenario { ($0.talk.privateEvery, $0.field.duration, $0.air.loss) = (.seconds(4), .seconds(60), 0) })
@@ -172,7 +172,7 @@ struct FieldTests {
     #expect(results.letters.acknowledged == results.letters.written)
   }
 
-  @Test("With couriers private messages reach another island, and each hand-over is counted")
+  @Test("With couriers, simulated private messages reach a separate group of nodes, and each hand-over is counted")
   func couriers() async {
     let islands = scenario {
       ($0.field.nodes, $0.field.width, $0.field.height) = (24, 400, 400)
@@ -190,7 +190,7 @@ struct FieldTests {
     for line in carried.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
   }
 
-  @Test("A flood stays within the limits of every node, and other messages still arrive")
+  @Test("During a simulated flood no node exceeds its limits, and other messages still arrive")
   func floods() async {
     let flooded = scenario { ($0.flood.share, $0.flood.from) = (70, .seconds(20)) }
     let results = await results(flooded)
@@ -211,7 +211,7 @@ struct FieldTests {
     #expect(apps.cost.perNodeReached < mains.cost.perNodeReached)
   }
 
-  @Test("The printed result fits 80 columns and has three drawings")
+  @Test("The printed result of a simulation fits 80 columns and has three charts")
   func shows() async {
     let small = scenario { ($0.field.nodes, $0.field.duration) = (6, .seconds(30)) }
     let results = await results(small)
@@ -222,7 +222,7 @@ struct FieldTests {
   }
 
   @Test(
-    "A histogram of up to 212 hand-overs has at most 24 bars and counts each envelope once",
+    "A histogram of up to 212 courier hand-overs has at most 24 bars and counts each envelope once",
     arguments: [1, 24, 25, 212, 20_000])
   func handOvers(most: Int) {
     let counts = Array(1...most)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MeshField
 
-@Suite("Scenario files")
+@Suite("Simulation scenario files")
 struct ScenarioTests {
   private func mistakes(_ text: String) throws -> [String] {
     let folder = try ScratchFolder()
@@ -16,7 +16,7 @@ struct ScenarioTests {
     }
   }
 
-  @Test("Keys in the file override defaults")
+  @Test("A key in a scenario file overrides its default")
   func reads() throws {
     let folder = try ScratchFolder()
     let text = "[Field]\nNodes=30\nDuration=2min\n[Air]\nLatency=10ms 20ms\n[People]\nApps=40\n[Aim]\nWithinFive=980\n"
@@ -31,7 +31,7 @@ struct ScenarioTests {
   }
 
   @Test(
-    "A mistake is reported with its line",
+    "A mistake in a scenario file is reported with its line number",
     arguments: [
       ("[Field]\nNodez=30\n", "Nodez"), ("[Field]\nNodes=1\n", "Nodes=1"), ("[Felt]\nNodes=30\n", "[Felt]"),
       ("[Air]\nLoss=200\n", "Loss=200"),
@@ -43,19 +43,19 @@ struct ScenarioTests {
     #expect(found.first?.contains(":") == true)
   }
 
-  @Test("Contradicting keys are reported")
+  @Test("Contradicting keys in a scenario file are reported")
   func contradictions() throws {
     #expect(try mistakes("[People]\nApps=60\nSilent=50\n").first?.contains("Apps and Silent") == true)
     #expect(try mistakes("[Field]\nDuration=30s\n[Talk]\nFrom=30s\n").first?.contains("Talk.From") == true)
     #expect(try mistakes("[Field]\nLinks=3\nFewestLinks=5\n").first?.contains("FewestLinks") == true)
   }
 
-  @Test("A missing file is reported")
+  @Test("A missing scenario file is reported")
   func missing() throws {
     #expect(throws: Scenario.Mistake.self) { _ = try Scenario(file: "/nonexistent/scenario.conf") }
   }
 
-  @Test("The list of keys is a valid scenario with all defaults")
+  @Test("The printed list of scenario keys is itself a valid scenario with all defaults")
   func keys() throws {
     #expect(try mistakes(Scenario.keysText) == [])
     #expect(Scenario.keysText.contains("#Nodes=1000"))
