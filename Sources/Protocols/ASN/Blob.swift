@@ -135,7 +135,7 @@ public struct BlobName: Hashable, Sendable, Comparable {
       }
       || text == BlobName.references
   }
-  /// Whether links to the blob are below the name, under the blob's sum.
+  /// Whether links to the blob are made in a directory below the name, each named by the blob's sum.
   public var isDerived: Bool { text.hasSuffix("/") || isMessage }
 
   /// The name of the link to a blob with this name and the given sum in its owner's directory.

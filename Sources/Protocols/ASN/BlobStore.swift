@@ -10,7 +10,8 @@ public struct Link: Hashable, Sendable {
     (self.owner, self.name, self.sum, self.epoch) = (owner, name, sum, epoch)
   }
 
-  /// Names are compared by their octets. Swift compares strings by characters, of which some have several forms.
+  /// Compares the names by their octets. Swift compares strings by characters, and some characters have several
+  /// encodings.
   public static func == (left: Link, right: Link) -> Bool {
     left.sum == right.sum && left.owner == right.owner && left.epoch == right.epoch
       && left.name.utf8.elementsEqual(right.name.utf8)
@@ -81,12 +82,12 @@ public struct StoreUsage: Hashable, Sendable {
   /// Total size of all blobs, in octets.
   public var bytes: UInt64 = 0
   public var users = 0
-  /// Links, also hidden ones.
+  /// Number of links, including hidden ones.
   public var links = 0
 
   public init() {}
 
-  /// Octets that count against the limit of the store: those of the blobs, and a fixed number for each link.
+  /// Octets that count towards the limit of the store: the octets of the blobs, and a fixed number for each link.
   var octets: UInt64 { bytes + UInt64(max(0, links)) * Limits.linkOctets }
 }
 
@@ -94,7 +95,7 @@ public struct StoreUsage: Hashable, Sendable {
 public struct AuthorShare: Hashable, Sendable {
   /// Octets of the author's blobs.
   public var bytes: UInt64 = 0
-  /// Blobs `asn/user` of the author: the users that it made.
+  /// Number of users that the author created, counted by its blobs `asn/user`.
   public var users = 0
 
   public init() {}

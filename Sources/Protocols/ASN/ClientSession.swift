@@ -4,9 +4,10 @@ import Crypto
 
 /// Output of a client session, in order: a request to the caller, or a report.
 public enum ClientAction: Sendable {
-  /// Send octets: first the ephemeral key, then segments. On a transport with frames, each is one frame.
+  /// Send octets. The first ones are the ephemeral key, and later ones are segments; a framed transport sends each as
+  /// one frame.
   case send([UInt8])
-  /// The state changed. Requests are possible from `established` on.
+  /// The state of the session changed. The client may send requests from the state `established` on.
   case state(SessionState)
   /// A request was answered.
   case answered(Requester, Acknowledgement)
@@ -21,7 +22,8 @@ public enum ClientAction: Sendable {
 public enum ClientError: Error, Hashable, Sendable {
   /// The server does not accept the request in the present state of the session.
   case wrongState(SessionState)
-  /// The counter of the nonce ends. A pause and a resume may bring a new key, and a new connection does.
+  /// The counter of the nonce has reached its end. A new connection has a new key, and a pause and a resume may give
+  /// one.
   case exhausted
   /// The request is longer than a server accepts, in octets.
   case tooLong(limit: Int)
@@ -219,10 +221,10 @@ public struct ClientSession: Sendable {
     }
   }
 
-  /// Number of octets of an acknowledgement with a new key: an ephemeral public key and a nonce.
+  /// Number of octets in an acknowledgement with a new key: an ephemeral public key and a nonce.
   private static let keyData = UserKey.size + BoxChannel.nonceSize
 
-  /// Changes to a new key, which was never used before. Both sides begin new counters.
+  /// Switches to a new key, which was never used before. Both sides then start new counters.
   private mutating func changeKey(_ data: [UInt8]) -> Bool {
     guard data.count >= Self.keyData, let key = try? X25519.PublicKey(data.prefix(UserKey.size)),
       let next = try? BoxChannel(

@@ -14,10 +14,11 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     /// The administrator's keys; nil if there is no administrator.
     public var admin: UserKey?
     public var adminAuthentication: Ed25519.PublicKey?
-    /// Permission to make actual users: only the administrator with `newuser`, or every user, also by a first login.
+    /// Who may create users of the kind `actual`: only the administrator with `newuser`, or every user, also by a first
+    /// login.
     public var newUsers = NewUsers.admin
     public var quota = Publisher.Quota()
-    /// Maximum octets of an answer.
+    /// Maximum size of an answer, in octets.
     public var answer = 1024 * 1024
 
     public init(service: UserKey, serviceAuthentication: Ed25519.PublicKey) {
@@ -169,7 +170,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   private func query(_ login: Login, _ request: StoreRequest) -> Query<Store> { query(login, request.dialect) }
 
-  /// - Parameter budget: nil: that of a new request.
+  /// - Parameter budget: limit of lookups; nil for the budget of a new request.
   func query(_ login: Login, _ dialect: Dialect, _ budget: LookupBudget? = nil) -> Query<Store> {
     Query(
       view: view, marks: marks, login: login, dialect: dialect, service: configuration.service,
@@ -248,8 +249,8 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     return outcome
   }
 
-  /// The epoch of a blob that the server makes: the time, or later if that of the blob with the name is not earlier,
-  /// because the clock was set back. Otherwise the new blob would not get the name.
+  /// Epoch of a blob that the server makes: the present time, or one later than the epoch of the blob that has the
+  /// name. The latter applies if the clock was set back, because only a newer blob gets the name.
   private func epoch(of name: BlobName, owner: UserKey, atLeast epoch: UInt64) throws(Refusal) -> UInt64 {
     guard !name.isDerived else { return epoch }
     let mark = name == .mark ? marks[owner]?.header.epoch : nil
@@ -499,18 +500,18 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   /// A portion of what `gc` purges.
   public struct CollectedPortion: Sendable {
-    /// In ascending order.
+    /// The sums of the purged blobs, in ascending order.
     public var sums: [Sum] = []
-    /// Where the next portion begins; nil if there is none.
+    /// The last flag of this portion, after which the next portion begins; nil if this is the last portion.
     public var last: Flag?
   }
 
-  /// Purges blobs that removals flagged: one portion, so that other requests come between.
+  /// Purges one portion of the blobs that removals flagged, so that other requests can run between the portions.
   ///
   /// - Parameters:
   ///   - before: only blobs of an earlier epoch are purged.
   ///   - isDry: whether to return the sums without purging.
-  ///   - last: where the portion begins; nil for the first one.
+  ///   - last: the last flag of the previous portion; nil for the first portion.
   public mutating func collect(before: UInt64?, isDry: Bool, after last: Flag?) throws(Refusal) -> CollectedPortion {
     var portion = CollectedPortion()
     let flags = try view.flags(after: last, limit: Limits.flagsInPortion)

@@ -79,7 +79,7 @@ extension Sum: CustomStringConvertible {
 private struct Words: Hashable, Sendable, Comparable {
   private let first, second, third, fourth: UInt64
 
-  /// Takes the first 32 octets of the collection; missing octets count as 0.
+  /// Uses the first 32 octets of the collection; missing octets count as 0.
   init(_ bytes: some Collection<UInt8>) {
     var words: [UInt64] = [0, 0, 0, 0]
     for (index, byte) in bytes.prefix(32).enumerated() {
@@ -179,14 +179,14 @@ public struct Requester: Hashable, Sendable {
   public static let size = 8
   public let bytes: [UInt8]
 
-  /// Takes the first eight octets; missing octets are 0.
+  /// Uses the first eight octets; missing octets are 0.
   public init(_ bytes: some Collection<UInt8>) {
     var padded = Array(bytes.prefix(Self.size))
     while padded.count < Self.size { padded.append(0) }
     self.bytes = padded
   }
 
-  /// Takes the text in the form of the original servers: `exec` is `exec`, NUL, NUL, NUL, NUL.
+  /// Uses the text in the form of the original servers: `exec` is `exec`, NUL, NUL, NUL, NUL.
   public init(_ text: String) { self.init(Array(text.utf8)) }
 
   public static let none = Requester([UInt8]())

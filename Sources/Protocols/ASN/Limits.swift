@@ -25,16 +25,16 @@ public enum Limits {
   /// Maximum number of users, or blobs, that the server searches for the references of one request, if the references
   /// name none.
   public static let lookups = 16_384
-  /// Number of names in directories that count as one such user or blob.
+  /// Number of names in directories that count as much as one user or blob in `lookups`.
   public static let namesInLookup = 16
   /// Maximum number of keys in a list of editors or subscribers.
   public static let keysInList = 16_384
-  /// Segments that the blobs of one request may fill. A key has counters for 32,767 of them; the others are for the
-  /// acknowledgement and for what goes before.
+  /// Maximum number of segments that the blobs of one request fill. A key has counter values for 32,767 segments; the
+  /// others are for the acknowledgement and earlier segments.
   public static let streamedSegments = 30_000
-  /// Flags of blobs that the store looks at in one portion of `gc`.
+  /// Number of flags that the store examines in one portion of `gc`.
   public static let flagsInPortion = 1024
-  /// Octets of a store that one link counts for, besides its blob.
+  /// Number of octets that a link adds to the counted size of a store.
   public static let linkOctets: UInt64 = 512
   /// Maximum number of moderators of one owner; each gets a link to every message.
   public static let moderators = 64

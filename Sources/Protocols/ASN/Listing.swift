@@ -1,14 +1,14 @@
-/// The first names of a list behind a given one, in the order of their octets, for a list that is read in portions.
+/// One portion of a list: the first names after a given one, sorted by their octets.
 ///
-/// The names come in any order. Those of one directory come in ascending order, so that a directory is read only as far
-/// as the portion reaches.
+/// Names may be added in any order. The names of one directory are added in ascending order, so that reading a
+/// directory stops at the end of the portion.
 final class ListPage {
-  /// Where a directory begins whose names all begin with the same text.
+  /// The position from which a directory is read for a portion. All names of the directory begin with the same text.
   enum Start: Equatable {
     case first
-    /// Behind this name in the directory.
+    /// Read the directory after this name.
     case behind(String)
-    /// No name of the directory is in the portion.
+    /// Do not read the directory: none of its names is in the portion.
     case nowhere
   }
 
@@ -17,7 +17,7 @@ final class ListPage {
   var isFirst: Bool { after.isEmpty }
   private let limit: Int
   private var names: [[UInt8]] = []
-  /// Names that matched, in this portion or another, as far as they were looked at.
+  /// Number of matching names that were examined, whether they are in this portion or not.
   private(set) var matches = 0
 
   /// - Parameter limit: maximum names, at least 1.
@@ -33,16 +33,16 @@ final class ListPage {
     return rest.isEmpty ? .first : .behind(String(decoding: rest, as: UTF8.self))
   }
 
-  /// Notes that a name matched that is not in the portion.
+  /// Counts a matching name that is not in the portion.
   func noteMatch() { matches += 1 }
 
-  /// Whether the portion has neither the name nor any name behind it.
+  /// Whether the portion is complete without this name and all later ones.
   func isFull(before name: String) -> Bool {
     guard names.count >= limit, let last = names.last else { return false }
     return !name.utf8.lexicographicallyPrecedes(last)
   }
 
-  /// Adds a name, unless it is not behind the given one or the portion is full of names before it.
+  /// Adds a name, unless it is not after the given start, or the portion is already full of earlier names.
   func add(_ name: String) {
     noteMatch()
     guard after.lexicographicallyPrecedes(name.utf8), !isFull(before: name) else { return }
@@ -63,8 +63,8 @@ extension CommandEngine {
   /// read in portions.
   ///
   /// - Parameters:
-  ///   - reference: a reference of the seed's dialect; empty: the login's own directory.
-  ///   - after: only names behind this one.
+  ///   - reference: a reference in the dialect `seed`; an empty text stands for the login's own directory.
+  ///   - after: only names after this one are returned.
   ///   - limit: maximum names, at least 1.
   public func names(
     _ reference: String, by login: Login, after: String, limit: Int

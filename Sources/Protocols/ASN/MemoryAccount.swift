@@ -9,9 +9,9 @@ struct MemoryAccount: Sendable {
   }
 
   private(set) var total = 0
-  /// Octets of requests, as a part of the total.
+  /// Octets of requests, which are a part of the total.
   private(set) var requests = 0
-  /// Octets reserved for answers of the store, as a part of the total.
+  /// Octets reserved for answers of the store, which are a part of the total.
   private(set) var reserved = 0
   private var users: [UserKey: Int] = [:]
   private var blobs: [Sum: SharedBlob] = [:]
@@ -39,7 +39,7 @@ struct MemoryAccount: Sendable {
     add(octets, of: user)
   }
 
-  /// Counts a pushed blob that a session has to send.
+  /// Counts a pushed blob that is waiting in a session's outbox.
   mutating func hold(_ blob: Blob) {
     if blobs[blob.sum] != nil {
       blobs[blob.sum]?.sessions += 1
@@ -49,7 +49,7 @@ struct MemoryAccount: Sendable {
     }
   }
 
-  /// Counts that a session has sealed or dropped a pushed blob.
+  /// Counts that a session has sealed or dropped a pushed blob that was waiting.
   mutating func release(_ sum: Sum) {
     guard var blob = blobs[sum] else { return }
     blob.sessions -= 1

@@ -2,7 +2,7 @@
 public struct MemoryBlobStore: BlobStore {
   fileprivate struct Contents {
     var blobs: [Sum: Blob] = [:]
-    /// By the octets of their names.
+    /// Links of each owner, with the octets of their names as keys.
     var links: [UserKey: [[UInt8]: Link]] = [:]
     var linksBySum: [Sum: Set<Link>] = [:]
     var hidden: [Sum: Set<Link>] = [:]

@@ -5,20 +5,20 @@ import Common
 struct Outbox: Sendable {
   /// The next output.
   enum Step: Sendable {
-    /// A sealed segment; with the sum of a pushed blob if the segment completes that blob.
+    /// A sealed segment, with the sum of a pushed blob if the segment is the last of this blob.
     case segment([UInt8], completes: Sum?)
-    /// All PDUs before the change of the key are sealed.
+    /// All PDUs queued before the change of the key are sealed.
     case keyChange
   }
 
   private enum Item: Sendable {
-    /// A PDU; with the sum of the blob if it is a pushed one.
+    /// A PDU, with the sum of the blob if the PDU is a pushed blob.
     case pdu([UInt8], Sum?)
     case keyChange
   }
 
   private var items = Fifo<Item>()
-  /// Number of octets of the first PDU that are sealed.
+  /// Number of octets of the first PDU that are already sealed.
   private var position = 0
   /// Octets of PDUs for this session only. A PDU counts until it is completely sealed.
   private(set) var own = 0
@@ -38,7 +38,7 @@ struct Outbox: Sendable {
     segments += BoxChannel.segments(pdu.count)
   }
 
-  /// Adds a change of the key: later PDUs are sealed under the new one.
+  /// Queues a change of the key: PDUs that are added later are sealed under the new key.
   mutating func appendKeyChange() { items.append(.keyChange) }
 
   /// Seals the next segment; nil if the outbox is empty or there is no key.

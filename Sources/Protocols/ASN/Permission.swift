@@ -23,7 +23,7 @@ public struct AccessLists: Hashable, Sendable {
   /// The content of `asn/author`.
   public var author: UserKey?
   public var editors: Set<UserKey>
-  /// The moderators; empty if messages need no approval.
+  /// The moderators of the user's messages; empty if messages need no approval.
   public var moderators: Set<UserKey>
   /// The subscribers; nil if the user has no such list, so that its marks are pushed to everybody.
   public var subscribers: Set<UserKey>?
@@ -59,7 +59,7 @@ public enum Publicity: Sendable, CaseIterable {
   case approved
 }
 
-/// The rights of a login on a blob: the two lists of the document, as one function. Facts: asn.md section 10
+/// The rights of a login on a blob. They implement both lists of rights in the document. Facts: asn.md section 10
 public struct Permission: OptionSet, Hashable, Sendable {
   public let rawValue: UInt8
 

@@ -1,10 +1,10 @@
 import Bytes
 
-/// The reason of a request without success: a result, and a sentence for the peer.
+/// Why a request failed: a result code, and a sentence for the peer.
 public struct Refusal: Error, Hashable, Sendable {
   public let result: ResultCode
   public let sentence: String
-  /// The error of the store, if it caused the refusal. The peer does not get it.
+  /// The store error that caused the refusal, if any. It is not sent to the peer.
   public let store: StoreError?
 
   public init(_ result: ResultCode, _ sentence: String? = nil) {
@@ -31,7 +31,7 @@ public struct Push: Hashable, Sendable {
   }
 }
 
-/// The consequences of a request: changes to write together, and blobs to push once the changes are durable.
+/// The effects of a request: changes to write together, and blobs to push once the changes are durable.
 public struct Publication: Hashable, Sendable {
   public var changes: [StoreChange] = []
   public var pushes: [Push] = []
@@ -55,8 +55,8 @@ public struct Publisher: Sendable {
     public var namesPerUser = 100_000
     /// Maximum size of all blobs and links, in octets; each link counts as a fixed number.
     public var store: UInt64 = 10 * 1024 * 1024 * 1024
-    /// Octets of the blobs that one user wrote, and users that it made. Neither the administrator nor the service has
-    /// such a limit.
+    /// Maximum octets of the blobs that one user wrote, and maximum users that it created. The administrator and the
+    /// service have no such limits.
     public var storePerUser: UInt64 = 1024 * 1024 * 1024
     public var usersPerUser = 1000
 
@@ -67,13 +67,14 @@ public struct Publisher: Sendable {
 
   public init(quota: Quota = Quota()) { self.quota = quota }
 
-  /// Whether a blob is stored. The current mark of an actual user is not stored, nor is a blob that a bridge forwards.
+  /// Whether a blob of this name is stored. The current mark of an actual user is not stored, and neither is a blob
+  /// that a bridge forwards.
   public static func isStored(_ name: BlobName, ownerKind: UserKind?) -> Bool {
     if name == .bridge { return false }
     return name != .mark || (ownerKind != nil && ownerKind != .actual)
   }
 
-  /// The consequences of a blob that a login sent or that the server makes for it.
+  /// The effects of a blob that a login sent, or that the server makes for a login.
   ///
   /// - Parameters:
   ///   - subject: the user that a voucher is about, if the request names it.
@@ -120,7 +121,7 @@ public struct Publisher: Sendable {
     return try place(blob, name: name, lists: lists, kind: kind, by: login, subject: subject, in: store)
   }
 
-  /// The consequences of a blob whose sender needs no permission: the server itself.
+  /// The effects of a blob that the server itself makes, which needs no permission.
   func place(
     _ blob: Blob, name: BlobName, lists: AccessLists, kind: UserKind?, by login: Login, subject: UserKey? = nil,
     in store: some BlobStore
@@ -155,7 +156,7 @@ public struct Publisher: Sendable {
     return publication
   }
 
-  /// No user fills the store alone, and none makes all of the users.
+  /// Refuses a blob if its author would exceed its share of the store, or its share of all users.
   private func checkShare(
     _ blob: Blob, _ name: BlobName, reserve: UInt64, by login: Login, _ view: StoreView<some BlobStore>
   ) throws(Refusal) {
@@ -168,8 +169,8 @@ public struct Publisher: Sendable {
     }
   }
 
-  /// Refuses a blob `asn/user` that would allow a login with a key that may not log in now: a forum's, or a removed
-  /// user's.
+  /// Refuses a blob `asn/user` that would allow logins with a key that may not log in at present, such as the key of a
+  /// forum or of a removed user.
   private static func checkKind(_ blob: Blob, of kind: UserKind?) throws(Refusal) {
     let wanted = UserKind(rawValue: String(decoding: blob.content, as: UTF8.self))
     guard wanted?.mayLogIn != true || kind?.mayLogIn == true else {
@@ -223,8 +224,8 @@ public struct Publisher: Sendable {
     return [link(header.owner, own)]
   }
 
-  /// The consequences of an approval: its messages are linked for their owners and pushed. Messages that are already
-  /// linked are skipped.
+  /// The effects of an approval: the approved messages are linked for their owners and pushed. Messages that are
+  /// already linked are skipped.
   private func approval(
     _ approval: Blob, by login: Login, _ view: StoreView<some BlobStore>
   ) throws(Refusal) -> Publication {
@@ -247,7 +248,7 @@ public struct Publisher: Sendable {
     return publication
   }
 
-  /// The consequences of a removal: its blobs are flagged, and their links hidden.
+  /// The effects of a removal: the blobs that it lists are flagged, and their links are hidden.
   ///
   /// The removal of a removal restores the blobs of the earlier one, unless `gc` has purged them.
   private func removal(
@@ -264,12 +265,12 @@ public struct Publisher: Sendable {
   }
 }
 
-/// The consequences of one removal, computed before any change is written: each lookup takes the planned changes into
+/// The effects of one removal, computed before any change is written. Each lookup takes the planned changes into
 /// account.
 struct RemovalPlan<Store: BlobStore> {
   private struct Name: Hashable {
     let owner: UserKey
-    /// As octets: two names of equal characters may be different names.
+    /// The name as octets, because two names with equal characters can be different names.
     let octets: [UInt8]
 
     init(_ link: Link) { (owner, octets) = (link.owner, Array(link.name.utf8)) }

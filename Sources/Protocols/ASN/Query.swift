@@ -1,7 +1,7 @@
 import Bytes
 import Common
 
-/// The reading commands, for one request. Facts: asn.md sections 6 and 10
+/// Executes the commands that only read, for one request. Facts: asn.md sections 6 and 10
 struct Query<Store: BlobStore> {
   let view: StoreView<Store>
   let marks: CurrentMarks
@@ -11,9 +11,9 @@ struct Query<Store: BlobStore> {
   /// Maximum length of an answer, in octets.
   var answer: Int
   let budget: LookupBudget
-  /// The portion of a list that is asked for; nil: the whole list.
+  /// The portion of a list that the request asks for; nil for the whole list.
   var page: ListPage?
-  /// Segments that the blobs of one `fetch` or `clone` may fill.
+  /// Maximum number of segments for the blobs of one `fetch` or `clone`.
   var streamed = Limits.streamedSegments
 
   /// The usage of each command, by its name.
@@ -29,7 +29,7 @@ struct Query<Store: BlobStore> {
 
   static func usage(_ name: String) -> Refusal { Refusal(.illFormatted, "usage: " + (usages[name] ?? name)) }
 
-  /// A peer's text in quotation marks for a sentence: at most 40 scalars, without terminal control characters.
+  /// A peer's text in quotation marks, for use in a sentence: at most 40 scalars, without terminal control characters.
   static func printable(_ text: String) -> String { "\"" + PrintableText.clean(text, limit: 40) + "\"" }
 
   /// The answer to `echo`.
@@ -159,7 +159,8 @@ struct Query<Store: BlobStore> {
     return outcome
   }
 
-  /// Counts the segments of a blob that is to be streamed. A key has counters for a limited number.
+  /// Counts the segments of a blob that will be streamed, and refuses the request if one key has too few counter
+  /// values.
   private func checkStream(_ segments: inout Int, _ size: Int) throws(Refusal) {
     segments += BoxChannel.segments(size)
     guard segments <= streamed else {

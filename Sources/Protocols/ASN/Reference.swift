@@ -10,14 +10,14 @@ import Bytes
 /// names a file of the server.
 public struct Reference: Hashable, Sendable {
   public enum Target: Hashable, Sendable {
-    /// Names of the login's own directory; an empty string means all of them.
+    /// Names in the login's own directory; an empty string stands for all of them.
     case own(String)
     /// Names in the directories of all users.
     case everybody(String)
-    /// A sum, in a form that can only be a sum.
+    /// A sum, written in a form that cannot be anything else.
     case sum(HexPrefix)
     case allSums
-    /// Names of a user, in a form that can only be a user.
+    /// Names of a user, written in a form that cannot be anything else.
     case user(HexPrefix, String)
     /// Digits without a slash: a user, a sum, or a name in the login's own directory.
     case digits(HexPrefix)
@@ -106,7 +106,8 @@ public struct Reference: Hashable, Sendable {
     }
   }
 
-  /// Checks a name with wildcards, and drops a slash at its end. Like a blob's name it cannot leave its directory.
+  /// Checks a name with wildcards, and removes a slash at its end. A name that would leave its directory is refused, as
+  /// for blobs.
   private static func checked(_ name: Substring) throws(WireError) -> String {
     let text = String(name.hasSuffix("/") ? name.dropLast() : name)
     _ = try BlobName(text)
@@ -172,11 +173,12 @@ public struct CurrentMarks: Sendable {
   var users: [UserKey] { marks.keys.sorted() }
 }
 
-/// The number of lookups that the references of one request may cause. The administrator and mirrors have no limit.
+/// Limits the number of names that the references of one request may be compared with. The administrator and mirrors
+/// have no limit.
 final class LookupBudget {
   /// Remaining number of names; nil means no limit.
   private let limit: Int?
-  /// Names that were looked at.
+  /// Number of names that were compared so far.
   private(set) var spent = 0
 
   /// - Parameters:
@@ -186,10 +188,10 @@ final class LookupBudget {
     limit = login.map { $0.role == .user } ?? true ? names : nil
   }
 
-  /// Counts users, or blobs, that the server searches.
+  /// Counts users or blobs that the server compares with a reference.
   func spend(users count: Int) throws(Refusal) { try spend(names: count * Limits.namesInLookup) }
 
-  /// Counts names in directories that the server searches.
+  /// Counts names in directories that the server compares with a reference.
   func spend(names count: Int) throws(Refusal) {
     spent += count
     if let limit, spent > limit {
@@ -207,7 +209,7 @@ struct Resolver<Store: BlobStore> {
   /// Maximum number of matches of a request.
   let limit: Int
   let budget: LookupBudget
-  /// The portion of a list that is asked for; nil: all matches are returned.
+  /// The portion of a list that the request asks for; nil to return all matches.
   var page: ListPage?
 
   private static var portion: Int { 256 }
@@ -244,13 +246,13 @@ struct Resolver<Store: BlobStore> {
     return matches
   }
 
-  /// The match as `ls` prints it in the dialect of the seed.
+  /// The line of `ls` for a match, in the dialect `seed`.
   func line(_ match: Match) -> String {
     guard let link = match.link else { return match.sum.hex }
     return prefix(of: link.owner) + link.name
   }
 
-  /// The text before the names of a user.
+  /// The text before the names of a user in the output of `ls`.
   private func prefix(of owner: UserKey) -> String { owner == login.key ? "" : owner.hex.prefix(16) + "/" }
 
   /// The user with an abbreviated key; nil if there is none. The service key counts as a user here.
@@ -436,7 +438,7 @@ struct Resolver<Store: BlobStore> {
 }
 
 extension Reference {
-  /// The original text of the name, for a reference that proved to be a name in the login's own directory.
+  /// The original text of the reference, for use as a name in the login's own directory.
   fileprivate var name: String {
     var name = text[...]
     if since != nil, let at = text.lastIndex(of: "@") { name = text[..<at] }

@@ -7,7 +7,7 @@ public enum SegmentError: Error, Hashable, Sendable {
   case badLength(Int)
   /// A segment was not sealed by the peer under the expected key and counter.
   case notAuthentic
-  /// The peer used the last counter of the key, or the next segment would use it.
+  /// The peer used the last counter value of the key, or the next segment would use it.
   case exhausted
   /// A PDU is longer than the receiver's limit, in octets.
   case tooLong(limit: Int)
@@ -23,7 +23,7 @@ public struct SegmentStream: Sendable {
   public struct Segment: Hashable, Sendable {
     /// Whether the PDU continues in the next segment.
     public let isContinued: Bool
-    /// Tag and ciphertext.
+    /// The segment's authentication tag and ciphertext.
     public let sealed: ArraySlice<UInt8>
   }
 
@@ -69,11 +69,11 @@ public struct SegmentStream: Sendable {
   }
 }
 
-/// One key of a connection, with the counters of both directions. Facts: asn.md section 3
+/// One key of a connection, with the counter values of both directions. Facts: asn.md section 3
 ///
-/// A nonce consists of the first 22 octets of the given one and a 16-bit counter. The side with the smaller public key
-/// counts 1, 3, 5…, the other side 2, 4, 6…. Every segment uses one counter value, so no nonce is used twice. A counter
-/// above 65,535 is an error.
+/// A nonce consists of the first 22 octets of the initial nonce and a 16-bit counter. The side with the smaller public
+/// key counts 1, 3, 5…, the other side 2, 4, 6…. Every segment uses one counter value, so no nonce is used twice. A
+/// counter above 65,535 is an error.
 public struct BoxChannel: Sendable {
   public static let nonceSize = NaClBox.nonceSize
 
@@ -98,8 +98,8 @@ public struct BoxChannel: Sendable {
     (sending, receiving) = isSmaller ? (1, 2) : (2, 1)
   }
 
-  /// Makes the peer's channel from this side's secret: it opens segments that this side seals. It serves to replay a
-  /// capture.
+  /// Makes the peer's channel from this side's secret, so that it opens the segments that this side seals. It is used
+  /// to replay captures.
   init(
     mirroring own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: some Collection<UInt8>
   ) throws(SegmentError) {

@@ -11,7 +11,7 @@ public enum ServerAction: Sendable {
   case perform(StoreRequest, slot: UInt64?)
   /// Answer a command about other sessions, `who` or `iam`.
   case ask(Command, slot: UInt64)
-  /// The login has changed; nil after a pause and at the end. Blobs are pushed to sessions with a login.
+  /// The login has changed. It is nil after a pause and at the end. Blobs are pushed to sessions with a login.
   case loggedIn(Login?)
   /// The client sent its first segment under the session's key, so the login is not a replay.
   case confirmed
@@ -19,11 +19,11 @@ public enum ServerAction: Sendable {
   case loginFailed
   /// A blob from the client was dropped.
   case dropped(Refusal)
-  /// A blob from `push` is sealed or will not be sent. Each push results in one such action.
+  /// A blob passed to `push` was sealed or will not be sent. Each push causes one such action.
   case released(Sum)
   case ping
-  /// Close the connection; this is the last action. The transport first writes what was sent before, unless the reason
-  /// is `slow` or `disconnected`.
+  /// Close the connection; this is the last action. The transport first writes all earlier output, unless the reason is
+  /// `slow` or `disconnected`.
   case close(CloseReason)
 }
 
@@ -55,7 +55,7 @@ public struct ServerSession: Sendable {
     public var waiting = 4 * 1024 * 1024
     /// Maximum number of octets that are sealed before the transport has accepted the earlier ones.
     public var window = 64 * 1024
-    /// Maximum number of commands and blobs in a second, and at one moment.
+    /// Maximum number of commands and blobs per second, and in one burst.
     public var commands = 50
     public var burst = 200
     public var keyTime = Duration.seconds(10)
@@ -63,7 +63,7 @@ public struct ServerSession: Sendable {
     public var pingTime = Duration.seconds(60)
     public var idleTime = Duration.seconds(600)
     public var suspendedTime = Duration.seconds(24 * 3600)
-    /// Maximum time in which the transport writes waiting output when the session ends.
+    /// Maximum time for writing the remaining output when the session ends.
     public var closingTime = Duration.seconds(10)
 
     public init(encryption: X25519.PrivateKey, nonce: [UInt8]) {
@@ -78,14 +78,14 @@ public struct ServerSession: Sendable {
     /// Size of the request, in octets.
     let octets: Int
     var outcome: StoreOutcome?
-    /// Number of blobs of the outcome's stream that were sent, and whether more were requested from the store.
+    /// Number of blobs in the outcome's stream that were sent, and whether more were requested from the store.
     var streamed = 0
     var isLoading = false
     /// Size of the request in octets, or of its answer if there is one.
     var held: Int { outcome?.octets ?? octets }
   }
 
-  /// The effects of an acknowledgement with a new key, which begin when it is sealed.
+  /// The effects of an acknowledgement with a new key. They begin when the acknowledgement is sealed.
   private struct KeyChange {
     let channel: BoxChannel
     /// The new state of the login; nil after a resume.
@@ -95,13 +95,13 @@ public struct ServerSession: Sendable {
   public let id: SessionID
   public private(set) var state = SessionState.opened
   public private(set) var login: Login?
-  /// Whether the client sent a segment under the key that its login brought. A replayed login never does.
+  /// Whether the client has sent a segment under the key of its login. A replayed login never does.
   public private(set) var isConfirmed = false
   /// Octets of segments that the transport has not written.
   public private(set) var waiting = 0
   private var outbox = Outbox()
   private var keyChange: KeyChange?
-  /// The reason and the time limit of a closed session that waits until its output is written; nil otherwise.
+  /// Reason and time limit of closing, while a closed session waits for its output to be written; nil otherwise.
   private var closing: (reason: CloseReason, end: Instant)?
   /// The time of the last event.
   private var clock: Instant
@@ -113,7 +113,8 @@ public struct ServerSession: Sendable {
   private var slots: [Slot] = []
   private var lastSlot: UInt64 = 0
   private var isBarred = false
-  /// Whether the counters of the key end: the client is redirected when all requests are answered.
+  /// Whether the counter values of the key are nearly used up. The client is then redirected when all requests are
+  /// answered.
   private var isEnding = false
   private var bucket: TokenBucket
   private var heldUntil: Instant?
@@ -158,10 +159,10 @@ public struct ServerSession: Sendable {
   /// Octets of memory that only this session uses: waiting output, answers and incomplete input.
   public var held: Int { waiting + outbox.own + answers + stream.pending + (channel?.partialCount ?? 0) }
 
-  /// Octets of `held`, and of pushed blobs that other sessions may share.
+  /// Octets of `held`, plus those of pushed blobs that other sessions may share.
   var footprint: Int { held + outbox.shared }
 
-  /// Sets the time for an event that has none of its own.
+  /// Sets the time for an event that does not contain its own time.
   mutating func setClock(_ now: Instant) { clock = now }
 
   // MARK: Events
@@ -235,12 +236,12 @@ public struct ServerSession: Sendable {
     return stream.take(UserKey.size).flatMap { try? UserKey($0) }
   }
 
-  /// Handles the answer of the peer to a ping. A pong is not authenticated: it extends the session, but does not
-  /// confirm it.
+  /// Handles the peer's answer to a ping. A pong is not authenticated, so it extends the session but does not confirm
+  /// its login.
   public mutating func heardPong(at now: Instant) { heard = now }
 
-  /// The end of the idle time after the login of a session that is not confirmed. From then on the server may close it
-  /// for another connection. Nil if the session is confirmed or not logged in.
+  /// Time from which the server may close an unconfirmed session in favour of another connection: the end of its idle
+  /// time after login. Nil if the session is confirmed or not logged in.
   var yields: Instant? {
     state == .established && !isConfirmed ? since.advanced(by: configuration.idleTime) : nil
   }
@@ -264,7 +265,7 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// When `timer` is due; nil in a closed session.
+  /// Time at which the event `timer` is due; nil in a closed session.
   public var deadline: Instant? {
     guard state != .closed else { return closing?.end }
     return [heldUntil, end?.at, ping].compactMap { $0 }.min()
@@ -549,8 +550,8 @@ public struct ServerSession: Sendable {
     }
   }
 
-  /// Makes a key from a new ephemeral pair and a new nonce, so that no nonce was used with it. Returns it with the data
-  /// from which the client derives it.
+  /// Makes a key from a new ephemeral key pair and a new nonce. Returns it with the data from which the client derives
+  /// the same key.
   private mutating func newChannel(random: inout some RandomSource) -> (BoxChannel, [UInt8])? {
     guard let peer else { return nil }
     let ephemeral = X25519.PrivateKey(ephemeralFrom: &random)
@@ -559,7 +560,7 @@ public struct ServerSession: Sendable {
     return (channel, ephemeral.publicKey.bytes + nonce)
   }
 
-  /// Sends a PDU. Under each key one segment is reserved for a redirect.
+  /// Sends a PDU. One segment of each key is reserved for a redirect.
   ///
   /// - Parameter pushed: the sum of a blob that other sessions may share.
   private mutating func transmit(_ pdu: PDU, pushed: Sum? = nil, epoch: UInt64) {
@@ -594,7 +595,7 @@ public struct ServerSession: Sendable {
     close(.redirected)
   }
 
-  /// Seals as much as the transport accepts, and ends a session whose last octets are written.
+  /// Seals as much output as the transport accepts, and ends a closing session once all output is written.
   private mutating func pump() {
     while waiting < configuration.window, channel != nil {
       do throws(SegmentError) {

@@ -63,14 +63,15 @@ public enum CloseReason: Hashable, Sendable {
   /// The client's ephemeral key is that of an open session or of an accepted login: the connection is a replay.
   case keyUsed
   case loginRefused
-  /// The counter of a nonce ends, or the server redirects its clients.
+  /// The counter values of the key are used up, or the server redirects its clients.
   case redirected
   /// More output waits than the limit allows.
   case slow
   case noKey, noLogin, idle, suspendedTooLong
   /// The user has a newer session, and exceeds its maximum number.
   case tooMany
-  /// A session that is not confirmed, or a connection without a login, made room for another connection.
+  /// A session whose login is not confirmed, or a connection without a login, was closed in favour of another
+  /// connection.
   case displaced
 
   /// Whether waiting output is dropped. Otherwise the connection ends when it is written.

@@ -34,7 +34,7 @@ public struct SocialServer: Sendable {
     public var newUsersPerAddress = 20
     /// Maximum number of new blobs of each user in a second.
     public var blobs = 20
-    /// Names a second that the references of one user may make the store look at, and at one moment.
+    /// Number of names per second, and in one burst, with which the server compares the references of one user.
     public var lookups = Limits.lookups * Limits.namesInLookup
 
     public init(session: ServerSession.Configuration) { self.session = session }
@@ -43,7 +43,7 @@ public struct SocialServer: Sendable {
   public enum Intent: Sendable {
     case send(SessionID, [UInt8])
     case ping(SessionID)
-    /// The transport has written what was sent before, unless the reason drops the output.
+    /// Close a connection. The transport first writes all earlier output, unless the reason drops the output.
     case close(SessionID, CloseReason)
     case perform(StoreRequest, job: UInt64)
   }
@@ -56,8 +56,8 @@ public struct SocialServer: Sendable {
     public var failedLogins: UInt64 = 0
     /// Connections that violated the protocol: by segments, PDUs or keys.
     public var malformed: UInt64 = 0
-    /// Blobs that were dropped: not permitted, malformed, or still waiting for their user's rate when the connection
-    /// ended.
+    /// Blobs that were dropped because they were not permitted, malformed, or still delayed by the rate limit at the
+    /// end of the connection.
     public var droppedBlobs: UInt64 = 0
     public var pushes: UInt64 = 0
     /// Sessions that were closed because too much output waited.
@@ -76,7 +76,7 @@ public struct SocialServer: Sendable {
     var isLoggedIn = false
     /// Whether the session has been logged in before.
     var isKnown = false
-    /// Requests that wait until their user may make another blob, or until there is memory for their answers.
+    /// Requests that wait for their user's rate limit, or for memory for their answers.
     var queue = Fifo<Job>()
     /// Octets that are reserved for answers of the store.
     var reserved = 0
@@ -93,9 +93,9 @@ public struct SocialServer: Sendable {
     let octets: Int
     /// Octets that are reserved for the answer.
     var reserved = 0
-    /// Whether the user has its lookup with the store.
+    /// Whether the request is its user's lookup in progress.
     var isLookup = false
-    /// The request, if the store carries it out in portions, and the answer until now.
+    /// The request, if the store executes it in portions, and the answers of its earlier portions.
     var repeated: StoreRequest?
     var data: [UInt8] = []
   }
@@ -130,9 +130,9 @@ public struct SocialServer: Sendable {
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
   private var memory = MemoryAccount()
-  /// Sessions whose next request waits for memory for its answer, or for the lookup of its user before it.
+  /// Sessions whose next request waits for memory for the answer, or for an earlier lookup of the same user.
   private var blocked: Set<SessionID> = []
-  /// Users that have a lookup with the store. A user has one at a time, so that others come between.
+  /// Users with a lookup in progress. A user has one lookup at a time, so that requests of other users run in between.
   private var lookingUp: Set<UserKey> = []
   public private(set) var counters = Counters()
   /// The last error of the store; nil if a change succeeded after a minute without an error.
@@ -166,12 +166,13 @@ public struct SocialServer: Sendable {
   /// Memory of all sessions, in octets.
   public var held: Int { memory.total }
 
-  /// When `timer` is due.
+  /// Time at which the event `timer` is due.
   public var deadline: Instant? { nextTimer }
 
   // MARK: Connections
 
-  /// Closes a connection for a new one of an address, if the new one would be refused otherwise. Call it before `open`.
+  /// Closes an existing connection if a new connection from this address would be refused otherwise. Call it before
+  /// `open`.
   ///
   /// At the limits of sessions, the method closes the oldest session that has been logged in for the idle time and is
   /// not confirmed. The client of such a session only receives, or its login is a replay. At the limit of connections
@@ -305,7 +306,8 @@ public struct SocialServer: Sendable {
     return intents + deliver(outcome.pushes, except: origin.session, by: origin.user, at: now, epoch: epoch)
   }
 
-  /// Has the store do the next portion of a request, after those before it; nil if the request is complete.
+  /// Requests the next portion of a request from the store, after its earlier portions; returns nil if the request is
+  /// complete.
   private mutating func goOn(_ job: UInt64, _ outcome: StoreOutcome, at now: Instant) -> [Intent]? {
     guard let next = outcome.continuation, var origin = jobs[job], var request = origin.repeated else { return nil }
     note(outcome, at: now)
@@ -342,7 +344,7 @@ public struct SocialServer: Sendable {
     return origin
   }
 
-  /// Handles the outcome of a request that no session made.
+  /// Handles the outcome of a request that does not belong to a session.
   public mutating func deliver(_ outcome: StoreOutcome, at now: Instant, epoch: UInt64) -> [Intent] {
     note(outcome, at: now)
     return deliver(outcome.pushes, except: nil, at: now, epoch: epoch)
@@ -356,8 +358,7 @@ public struct SocialServer: Sendable {
     }
   }
 
-  /// Sends each blob to every session that may receive it, except the one that it came from. Each session gets one
-  /// copy.
+  /// Sends each blob to every session that may receive it, except the session that sent it. Each session gets one copy.
   public mutating func deliver(
     _ pushes: [Push], except origin: SessionID?, by user: UserKey? = nil, at now: Instant, epoch: UInt64
   ) -> [Intent] {
@@ -512,9 +513,9 @@ public struct SocialServer: Sendable {
     return intents + [.close(id, reason)]
   }
 
-  /// Passes on the requests of a session up to the first that has to wait. A request that makes a blob waits until its
-  /// user may make one. A request with a long answer waits for memory. A lookup waits for an earlier lookup of its
-  /// user, and until the user may look at further names.
+  /// Passes the requests of a session to the store, up to the first that has to wait. A request that makes a blob waits
+  /// for its user's rate limit. A request with a long answer waits for memory. A lookup waits for an earlier lookup of
+  /// its user, and for the user's limit of compared names.
   private mutating func drain(_ id: SessionID, at now: Instant) -> [Intent] {
     var intents: [Intent] = []
     blocked.remove(id)
@@ -551,8 +552,7 @@ public struct SocialServer: Sendable {
     return intents
   }
 
-  /// Passes on the requests that waited for memory: first those of the session whose answer came, then those of the
-  /// others.
+  /// Passes on the requests that waited for memory. The session whose answer arrived comes first, then the others.
   private mutating func drainBlocked(_ id: SessionID, at now: Instant) -> [Intent] {
     guard !blocked.isEmpty else { return [] }
     var intents = blocked.contains(id) ? drain(id, at: now) : []
@@ -562,7 +562,7 @@ public struct SocialServer: Sendable {
     return intents
   }
 
-  /// Whether there is memory for another answer of the store to a session. One answer always fits.
+  /// Whether there is memory for another answer of the store to a session. At least one answer always fits.
   private func hasRoom(_ id: SessionID) -> Bool {
     guard let entry = entries[id] else { return true }
     let isFirst = entry.reserved == 0 && entry.session.unsent == 0
@@ -590,7 +590,7 @@ public struct SocialServer: Sendable {
         lookups: TokenBucket(configuration.lookups))
   }
 
-  /// Whether the references of a user may make the store look at further names.
+  /// Whether the user's limit of compared names allows another lookup.
   private mutating func mayLookUp(_ user: UserKey, at now: Instant) -> Bool {
     var rate = rate(of: user)
     let isGranted = rate.lookups.take(0, at: now)
@@ -598,7 +598,7 @@ public struct SocialServer: Sendable {
     return isGranted
   }
 
-  /// Counts names that the store looked at. The next lookups wait for what exceeds the allowance.
+  /// Counts names that the store compared for a user. Further lookups wait until the excess is within the limit again.
   private mutating func spendLookups(_ names: Int, of user: UserKey, at now: Instant) {
     var rate = rate(of: user)
     _ = rate.lookups.take(0, at: now)
@@ -606,7 +606,7 @@ public struct SocialServer: Sendable {
     rates[user] = rate
   }
 
-  /// Uses one new blob from the rate limit of a user. Returns false if it is used up.
+  /// Takes one new blob from the rate limit of a user. Returns false if the limit is used up.
   private mutating func mayMakeBlob(_ user: UserKey, at now: Instant) -> Bool {
     var rate = rate(of: user)
     let isGranted = rate.fanOut.take(0, at: now) && rate.blobs.take(at: now)
@@ -622,7 +622,7 @@ public struct SocialServer: Sendable {
     rates[user] = rate
   }
 
-  /// Whether a first login from the address of a session may make a user.
+  /// Whether a first login from the address of a session may create a user.
   private func mayMakeUser(_ id: SessionID, at now: Instant) -> Bool {
     guard let address = entries[id]?.address, var failure = failures[address] else { return true }
     return failure.newUsers.take(at: now)
@@ -691,7 +691,7 @@ public struct SocialServer: Sendable {
 }
 
 extension StoreRequest {
-  /// Whether executing the request makes a blob, which counts against the rate of its user.
+  /// Whether executing the request makes a blob, which counts towards its user's rate limit.
   var makesBlob: Bool {
     switch kind {
     case .blob: true
@@ -704,8 +704,8 @@ extension StoreRequest {
 
   private static let lookups: Set<String> = ["approve", "cat", "fetch", "ls", "objdump", "rm", "users"]
 
-  /// The user whose references the store looks up for the request; nil if it looks nothing up, or if the administrator
-  /// or a mirror asks.
+  /// The user whose references the store looks up for the request. Nil without a lookup, and for the administrator and
+  /// mirrors, which have no limit.
   var searcher: UserKey? {
     guard case .exec(let command) = kind, let login, login.role == .user,
       Self.lookups.contains(command.arguments.first ?? "")
@@ -713,10 +713,10 @@ extension StoreRequest {
     return login.key
   }
 
-  /// Whether the request changes nothing, so that it is not carried out if nobody waits for its answer.
+  /// Whether the request changes nothing, so that it need not be executed when its session has ended.
   var onlyReads: Bool { hasLongAnswer && !isPortioned }
 
-  /// Whether the store carries the request out in portions.
+  /// Whether the store executes the request in portions.
   var isPortioned: Bool {
     if case .exec(let command) = kind { return command.arguments.first == "gc" }
     return false

@@ -20,9 +20,9 @@ public struct StoreRequest: Hashable, Sendable {
     case blob(Blob)
     /// The server makes a blob; the answer is its sum in digits.
     case make(owner: UserKey, name: BlobName, content: [UInt8])
-    /// Read the blobs of a stream that the session sends next: the first ones up to `budget` octets, but at least one.
+    /// Read the next blobs of a stream that the session sends: the first ones up to `budget` octets, but at least one.
     case load([Sum], budget: Int)
-    /// End the marks that the session has set, because it pauses or ends.
+    /// End the marks that the session has set, because the session pauses or ends.
     case endMarks
   }
 
@@ -37,7 +37,7 @@ public struct StoreRequest: Hashable, Sendable {
   public var kind: Kind
   /// Whether a login of an unknown user may create the user.
   public var mayMakeUser = true
-  /// Where the next portion of the request begins; nil for the first one.
+  /// Flag after which the next portion of the request begins; nil for the first portion.
   public var continuation: Flag?
 
   /// Memory of the request while it waits for the store, in octets, rounded up.
@@ -102,9 +102,9 @@ public struct StoreOutcome: Hashable, Sendable {
   public var trouble: StoreError?
   /// Whether the request changed the store, and the change is durable.
   public var isDurable = false
-  /// Where the next portion of the request begins; nil if the request is complete.
+  /// Flag after which the next portion of the request begins; nil if the request is complete.
   public var continuation: Flag?
-  /// Names that the store looked at for the references of the request.
+  /// Number of names that the store compared with the references of the request.
   public var lookups = 0
 
   public init() {}

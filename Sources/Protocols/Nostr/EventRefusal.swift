@@ -16,7 +16,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
   case tooOld
   /// The event is dated after the window.
   case tooNew
-  /// An event with this ID was handled before.
+  /// An event with this ID has already been handled.
   case replayed
 
   // MARK: Envelopes
@@ -63,10 +63,10 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   /// The envelope was not opened: strangers send too many, or too many messages wait for the owner.
   case tooManyEnvelopes
-  /// A library refused.
+  /// A library function failed.
   case failed
 
-  /// The name of its counter.
+  /// The name of the refusal's counter.
   public var name: String {
     switch self {
     case .eventTooLong: "EventsTooLong"

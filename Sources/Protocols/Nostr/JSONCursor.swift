@@ -6,7 +6,7 @@ import Bytes
 /// It is stricter than the standard: an unpaired surrogate and U+0000 are refused, and so is a number with a fraction
 /// or an exponent where an integer is expected.
 struct JSONCursor {
-  /// Why bytes are refused.
+  /// Why bytes are refused as JSON.
   enum Problem: Error, Hashable, Sendable {
     /// The bytes are not UTF-8, or not JSON.
     case malformed
@@ -36,14 +36,14 @@ struct JSONCursor {
     return nil
   }
 
-  /// Takes a byte of punctuation if it is next.
+  /// Reads a byte of punctuation if it is next. Returns false otherwise.
   mutating func take(_ byte: UInt8) -> Bool {
     guard peek() == byte else { return false }
     offset += 1
     return true
   }
 
-  /// Takes a byte of punctuation; throws `malformed` if another is next.
+  /// Reads a byte of punctuation; throws `malformed` if another byte is next.
   mutating func expect(_ byte: UInt8) throws(Problem) {
     guard take(byte) else { throw .malformed }
   }
@@ -101,7 +101,7 @@ struct JSONCursor {
     }
   }
 
-  /// Reads an object, and passes each name to `member`, which must take the value. A name of more than `nameLimit`
+  /// Reads an object, and passes each name to `member`, which must read the value. A name of more than `nameLimit`
   /// bytes is passed as an empty text.
   mutating func object(
     nameLimit: Int, _ member: (inout JSONCursor, String) throws(Problem) -> Void
@@ -230,7 +230,7 @@ struct JSONCursor {
     guard offset > start else { throw .malformed }
   }
 
-  /// Takes a byte without white space before it.
+  /// Reads a byte without skipping white space before it.
   private mutating func takeByte(_ byte: UInt8) -> Bool {
     guard offset < bytes.count, bytes[offset] == byte else { return false }
     offset += 1

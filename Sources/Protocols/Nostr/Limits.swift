@@ -27,7 +27,7 @@ public enum NostrLimits {
 
   // MARK: Time
 
-  /// How old a private message may be. Relays are asked for messages of this period.
+  /// Maximum age of a private message. Relays are asked for messages of this period.
   public static let lookback = Duration.seconds(24 * 3600)
   /// Maximum offset of the times of a wrap and a seal, in either direction, in the app's form.
   public static let appJitter = Duration.seconds(15 * 60)
@@ -46,17 +46,17 @@ public enum NostrLimits {
   public static let addressBytes = 256
   /// Stored events that a subscription requests. They do not count as a flood.
   public static let storedEvents = 500
-  /// Events in a second from one connection, beyond the stored ones.
+  /// Maximum events per second on one connection, without the stored ones.
   public static let eventsPerSecond = 100
   /// Messages in a second from one connection that are not events.
   public static let otherMessagesPerSecond = 50
   /// Events with a wrong ID or signature, or outside of a subscription, before a connection is closed.
   public static let relayMistakes = 20
-  /// How long a connection may take, with the proxy and TLS.
+  /// Maximum time for making a connection, including the proxy and TLS.
   public static let connectTime = Duration.seconds(90)
-  /// How long a relay may take to answer a subscription or a ping, and to send the next stored event.
+  /// Maximum time for a relay to answer a subscription or a ping, and to send the next stored event.
   public static let answerTime = Duration.seconds(60)
-  /// How long a relay may take to accept or reject an event of ours, behind the stored events that it sends.
+  /// Maximum time for a relay to accept or reject an event of ours, after the stored events that it sends.
   public static let verdictTime = Duration.seconds(120)
   /// The pause without a message after which a relay is pinged.
   public static let idleTime = Duration.seconds(60)
@@ -65,7 +65,7 @@ public enum NostrLimits {
   /// The pause after a relay has closed a subscription; it doubles up to `longestPause`.
   public static let firstPause = Duration.seconds(2)
   public static let longestPause = Duration.seconds(600)
-  /// How long a connection must last before the pause starts at `firstPause` again.
+  /// Minimum duration of a connection after which the pause starts at `firstPause` again.
   public static let stableTime = Duration.seconds(120)
   /// Events that a connection is sent before it has answered the first of them.
   public static let unansweredEvents = 16
@@ -77,7 +77,7 @@ public enum NostrLimits {
   public static let outboxOfOne = 100
   /// Receipts that wait.
   public static let receipts = 500
-  /// How long a message is sent again, and how many times.
+  /// Maximum time for sending a message again, and maximum number of attempts.
   public static let messageLife = Duration.seconds(24 * 3600)
   public static let messageAttempts = 8
   /// The pause before a message that a relay has accepted is sent again; it doubles.
@@ -91,7 +91,7 @@ public enum NostrLimits {
 
   // MARK: Memory
 
-  /// Events that are remembered, so that each is handled once although several relays send it.
+  /// Maximum number of remembered event IDs, so that an event from several relays is handled once.
   public static let seenEvents = 10_000
   /// Contacts whose messages are accepted.
   public static let contacts = 1000

@@ -3,10 +3,10 @@ import Crypto
 
 /// Private messages of contacts, and geohash channels, over Nostr relays. Facts: bitchat.md section 11.
 ///
-/// The engine decides what is connected, sent, tried again and accepted. The owner has the proxy, the connections and
-/// the store: it carries out the intents, and reports events. Time comes in as arguments.
+/// The engine decides which relays are connected, and what is sent, repeated and accepted. The owner has the proxy, the
+/// connections and the store. It carries out the intents, and reports events. Time is passed as arguments.
 ///
-/// The owner calls `handle(.timer, …)` when `deadline` has come, and reads `deadline` after each call.
+/// The owner calls `handle(.timer, …)` when `deadline` is reached, and reads `deadline` after each call.
 public struct NostrEngine: Sendable {
   public struct Configuration: Sendable {
     /// Relays for private messages, 8 at most.
@@ -27,14 +27,14 @@ public struct NostrEngine: Sendable {
     public var nickname: String?
     /// Whether presence is published in channels of at most 5 characters.
     public var showsPresence = true
-    /// Zero bits that own events in channels have, and that others must have. 0: no proof of work.
+    /// Number of zero bits that own channel events have, and that events of others must have. 0 means no proof of work.
     public var proofBits = 0
 
     public init(relays: [RelayAddress]) { self.relays = relays }
   }
 
   public enum Event: Hashable, Sendable {
-    /// Whether the proxy accepts connections. Nothing is connected before.
+    /// Whether the proxy accepts connections. No relay is connected before that.
     case network(isReady: Bool)
     /// The transport of a link is ready: TLS and WebSocket.
     case opened(RelayLink)
@@ -56,9 +56,9 @@ public struct NostrEngine: Sendable {
     case send(RelayLink, String)
     /// Sends a ping of WebSocket.
     case ping(RelayLink)
-    /// Closes a connection, or stops connecting. No event of it is expected any more.
+    /// Closes a connection or a connection attempt. No further event of the connection is expected.
     case close(RelayLink, RelayFault?)
-    /// A private message of a contact, which fulfils every rule. It may come again after a restart.
+    /// A private message of a contact, which fulfils every rule. It may be reported again after a restart.
     case message(OpenedMessage)
     /// An event in a geohash channel.
     case channel(ChannelEvent)
@@ -84,7 +84,7 @@ public struct NostrEngine: Sendable {
   private let links: [RelayLink]
   private var outbox = Outbox()
   private var seen = SeenEvents()
-  /// Events of strangers, apart: strangers cannot displace what is remembered of contacts.
+  /// Events of strangers. They are stored separately, so that strangers cannot evict events of contacts.
   private var seenOfStrangers = SeenEvents()
   private var seenInChannels = SeenEvents()
   private var envelopes = TokenBucket(
@@ -267,7 +267,7 @@ public struct NostrEngine: Sendable {
     }
   }
 
-  /// Connects and closes what the network, the contacts and the configuration ask for.
+  /// Connects and closes relays as the network, the contacts and the configuration require.
   private mutating func wantLinks(at now: Instant) -> [Intent] {
     links.flatMap { link -> [Intent] in
       // Without a contact, a connection for messages would only disclose this machine's key.
@@ -356,7 +356,7 @@ public struct NostrEngine: Sendable {
 
   // MARK: Events of relays
 
-  /// Handles an event that a subscription asked for. Cheap checks come first.
+  /// Handles an event of a subscription. Cheap checks are made first.
   private mutating func receive(
     _ event: ReceivedEvent, from link: RelayLink, at now: Instant, _ wall: UnixTime
   ) -> [Intent] {
@@ -417,7 +417,7 @@ public struct NostrEngine: Sendable {
     links.contains { $0.purpose == purpose && sessions[$0]?.takesEvents == true }
   }
 
-  /// Publishes an event on each relay of a purpose that takes events now.
+  /// Publishes an event on each connected relay of a purpose that can accept events now.
   private mutating func publish(
     _ event: NostrEvent, on purpose: RelayPurpose, at now: Instant
   ) -> (intents: [Intent], relays: Int) {

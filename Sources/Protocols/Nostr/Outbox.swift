@@ -17,7 +17,7 @@ public struct OutboxID: Hashable, Sendable {
 /// next start.
 public struct OutboxEntry: Hashable, Sendable {
   public enum Kind: UInt8, Hashable, Sendable {
-    /// Sent until its receipt comes.
+    /// A message, which is sent until its receipt arrives.
     case message = 0
     /// Sent until a relay has accepted it.
     case receipt = 1
@@ -73,7 +73,7 @@ struct Outbox: Sendable {
     var isReceipt: Bool { entry.kind == .receipt }
   }
 
-  /// An event on its way: what it contains, the relays that have not answered, and whether one has accepted it.
+  /// An event that was sent: its content, the relays that have not answered, and whether one has accepted it.
   private struct Flight: Sendable {
     let id: OutboxID
     var unanswered: Int
@@ -84,7 +84,7 @@ struct Outbox: Sendable {
   private var receiptCount = 0
   private var messagesOfRecipient: [NostrKey: Int] = [:]
   private var flights: [EventID: Flight] = [:]
-  /// The items of `flights`: none of them is sent again before its relays have answered.
+  /// The items of `flights`. None of them is sent again before its relays have answered.
   private var flying: Set<OutboxID> = []
   private var lastNumber: UInt64 = 0
   private var nextReceipt: Instant?
@@ -120,7 +120,7 @@ struct Outbox: Sendable {
     items[entry.id] = Item(entry: entry, next: now, number: lastNumber)
   }
 
-  /// Removes a message: its receipt has come from its recipient, by either way.
+  /// Removes a message whose recipient has sent a receipt, over the mesh or a relay.
   ///
   /// - Returns: nothing if no such message for this recipient waits.
   mutating func acknowledge(_ id: OutboxID, by recipient: NostrKey) -> [Effect] {
@@ -176,7 +176,7 @@ struct Outbox: Sendable {
     return ready.filter { !$0.isReceipt }.min { ($0.next, $0.number) < ($1.next, $1.number) }?.entry
   }
 
-  /// Whether the item may be sent again, and no relay has still to answer.
+  /// Whether the item may be sent again, and all relays have answered its last sending.
   private func isSendable(_ item: Item) -> Bool {
     item.entry.attempts < NostrLimits.messageAttempts && !flying.contains(item.entry.id)
   }
@@ -191,7 +191,7 @@ struct Outbox: Sendable {
   /// An item could not be sent.
   mutating func failed(_ id: OutboxID, at now: Instant) { postpone(id, at: now) }
 
-  /// A relay has answered, or will not.
+  /// Handles the answer of a relay, or the report that it will not answer.
   mutating func answered(_ event: EventID, isAccepted: Bool, at now: Instant) -> [Effect] {
     guard var flight = flights[event] else { return [] }
     let isFirst = isAccepted && !flight.isAccepted
@@ -204,7 +204,7 @@ struct Outbox: Sendable {
     return []
   }
 
-  /// A relay has accepted an item. A message is sent again if no receipt comes.
+  /// Records that a relay has accepted an item. A message is sent again if no receipt arrives.
   private mutating func accepted(_ id: OutboxID, at now: Instant) -> [Effect] {
     guard var item = items[id] else { return [] }
     guard !item.isReceipt else { return remove(id) }
@@ -222,13 +222,13 @@ struct Outbox: Sendable {
     items[id] = item
   }
 
-  /// When `due` has something, provided that a relay takes events; nil if nothing waits.
+  /// Time at which `due` returns items if a relay accepts events; nil if nothing waits.
   var sendDeadline: Instant? {
     items.values.filter { isSendable($0) }
       .map { item in item.isReceipt ? max(item.next, nextReceipt ?? item.next) : item.next }.min()
   }
 
-  /// When `expire` has something; nil if nothing waits.
+  /// Time at which `expire` removes items; nil if nothing waits.
   func expiryDeadline(at now: Instant, wall: UnixTime) -> Instant? {
     let old = items.values.map(\.entry.sentAt).min().map { sentAt in
       let end = sentAt.advanced(by: NostrLimits.messageLife + .seconds(1))

@@ -106,8 +106,7 @@ public enum PrivateEnvelope {
 
   /// Opens a verified gift wrap, and checks every rule of its form.
   ///
-  /// The text between the two decryptions names the sender: `isContact` decides there whether the rest is worth the
-  /// work.
+  /// The text between the two decryptions names the sender: `isContact` then decides whether the rest is decrypted.
   ///
   /// - Throws: the reason; `EventRefusal` has one for each rule.
   public static func open(
@@ -149,7 +148,7 @@ public enum PrivateEnvelope {
 
   // MARK: The rules of the three events
 
-  /// Checks a gift wrap as far as that needs no key.
+  /// Makes the checks of a gift wrap that need no key.
   @discardableResult
   static func check(
     _ wrap: EventDraft, for reader: Reader, now: UnixTime
@@ -219,7 +218,7 @@ public enum PrivateEnvelope {
 
 /// A private message from an envelope that fulfils every rule.
 public struct OpenedMessage: Hashable, Sendable {
-  /// The text: an embedded packet in its text form, or what another Nostr client has written.
+  /// The text: an embedded packet in its text form, or the text that another Nostr client has written.
   public let text: String
   public let sender: NostrKey
   /// The time of the message, by the sender's clock.

@@ -139,8 +139,8 @@ public enum RelayPurpose: Hashable, Sendable {
   case channel(Geohash)
 }
 
-/// One connection: a relay, and what it is used for. The owner isolates each from the others, with SOCKS credentials of
-/// its own.
+/// One connection: a relay, and its purpose. The owner isolates each from the others, with SOCKS credentials of its
+/// own.
 public struct RelayLink: Hashable, Sendable {
   public let address: RelayAddress
   public let purpose: RelayPurpose

@@ -27,7 +27,7 @@ public struct EventFilter: Hashable, Sendable {
     (self.since, self.limit) = (since, limit)
   }
 
-  /// Whether the event is one that this filter asks for. Its time is not compared.
+  /// Whether the event matches this filter. The event's time is not compared.
   public func admits(_ event: EventDraft) -> Bool {
     guard kinds.contains(event.kind) else { return false }
     return names(recipients.map(\.hex), tag: "p", of: event) && names(geohashes.map(\.text), tag: "g", of: event)

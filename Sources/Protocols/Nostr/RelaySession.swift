@@ -18,7 +18,7 @@ public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
   /// The relay did not answer in time.
   case stalled
 
-  /// The name of its counter.
+  /// The name of the fault's counter.
   public var name: String {
     switch self {
     case .connectTimeout: "ConnectTimeouts"
@@ -85,7 +85,7 @@ public struct RelayStatus: Hashable, Sendable {
   public let accepted: UInt64
 }
 
-/// The rules of one connection: when it is made again, its subscription, its rates and its silences.
+/// The state of one connection: its reconnection, its subscription, its rate limits and its timeouts.
 struct RelaySession: Sendable {
   /// Effects that the engine carries out, in this order.
   enum Effect: Hashable, Sendable {
@@ -98,7 +98,7 @@ struct RelaySession: Sendable {
     case refused(EventRefusal)
     /// Whether the relay has accepted an event of ours.
     case verdict(EventID, isAccepted: Bool)
-    /// Events that have no verdict and will get none.
+    /// Events that the relay has neither accepted nor rejected, and will not answer.
     case lost([EventID])
     case challenge(String)
     case notice(String)
@@ -107,7 +107,7 @@ struct RelaySession: Sendable {
   private struct Subscription: Sendable {
     let id: SubscriptionID
     let requestedAt: Instant
-    /// Stored events that may still come.
+    /// Number of stored events that the relay may still send.
     var storedLeft = NostrLimits.storedEvents
     var isLive = false
     var renewal: Instant
@@ -118,9 +118,9 @@ struct RelaySession: Sendable {
     var lastReceived: Instant
     var pingedAt: Instant?
     var subscription: Subscription?
-    /// The subscription before: its last events may still come.
+    /// The previous subscription, whose last events may still arrive.
     var former: SubscriptionID?
-    /// When a subscription is requested again that the relay has closed.
+    /// Time at which a subscription that the relay has closed is requested again.
     var resumption: Instant?
     var resumptionPause = Backoff(from: NostrLimits.firstPause, upTo: NostrLimits.longestPause)
     var events = TokenBucket(NostrLimits.eventsPerSecond)
@@ -178,7 +178,7 @@ struct RelaySession: Sendable {
     if case .open(let connection) = phase { connection.unanswered.count < NostrLimits.unansweredEvents } else { false }
   }
 
-  /// When `timer` is due; nil if nothing is timed.
+  /// Time at which the event `timer` is due; nil if nothing is scheduled.
   var deadline: Instant? {
     switch phase {
     case .idle: return nil
@@ -254,7 +254,7 @@ struct RelaySession: Sendable {
     return []
   }
 
-  /// Sends an event of ours; its verdict will come as an effect.
+  /// Sends an event of ours. The relay's answer is reported as an effect.
   mutating func publish(_ event: NostrEvent, at now: Instant) -> [Effect] {
     guard case .open(var connection) = phase else { return [] }
     connection.unanswered[event.id] = now

@@ -17,7 +17,7 @@ public struct AnnouncementGate: Sendable {
 
   public init() {}
 
-  /// The end of the pause; nil if there is none.
+  /// The end of the pause of discovery; nil if there is none.
   public func pausedUntil(at now: Instant) -> Instant? {
     resumption.flatMap { now < $0 ? $0 : nil }
   }
@@ -109,8 +109,8 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
   /// Number of addresses with a stored record.
   var addresses: Int { uses.count }
 
-  /// Removes records if there are too many: those whose rate is fully available again or, if there are none, all
-  /// without an open connection.
+  /// Removes records if there are too many: those whose rate limit is unused or, if there are none, all without an open
+  /// connection.
   private mutating func forgetIdle(at now: Instant) {
     guard uses.count >= Limits.countedAddresses else { return }
     let period = rate?.period ?? .zero

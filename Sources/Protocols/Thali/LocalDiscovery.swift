@@ -6,7 +6,7 @@ import Crypto
 /// thali.md section 7.
 public struct LocalDiscovery: Sendable {
   public enum Event: Hashable, Sendable {
-    /// Other beacons are served now, under another name; nil means that nothing is announced.
+    /// Publish other beacons under another name; nil means that nothing is announced.
     case publish(ServiceName?)
     /// An interface has got an address.
     case joined

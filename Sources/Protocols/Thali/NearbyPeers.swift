@@ -43,7 +43,7 @@ public struct NearbyPeers: Sendable {
     case sighted(Way, BeaconVersion)
     /// Beacons were fetched; nil means that the peer announces nothing.
     case fetched(Way, AnnouncementVerdict?)
-    /// An announcement that a way served earlier belongs to a peer that has become known since.
+    /// A known peer was recognised in an announcement that a way served earlier, because its key was added since.
     case recognized(Way, Recognition)
     /// Beacons could not be fetched. The peer may have given the time until the next attempt.
     case failed(Way, retryAfter: Duration?)

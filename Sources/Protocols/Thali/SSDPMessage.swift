@@ -96,7 +96,7 @@ public enum SSDPMessage: Hashable, Sendable {
   public enum Drop: Int, CaseIterable, Error, Hashable, Sendable {
     /// The datagram has more than 1,500 bytes, or is not an HTTP head.
     case malformed
-    /// The datagram belongs to another service, like most datagrams of a network.
+    /// The datagram belongs to another service, as most datagrams on a network do.
     case otherService
     /// The name is missing or has another form.
     case badName

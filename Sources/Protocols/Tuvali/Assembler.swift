@@ -53,8 +53,8 @@ public struct Assembler: Sendable {
   /// Number of received bytes of the frame.
   public var receivedBytes: Int { arrived.count }
 
-  /// Expects chunks of `layout` after a change of the MTU. Has no effect after the first chunk: by then the wallet has
-  /// cut the frame.
+  /// Expects chunks of `layout` after a change of the MTU. It has no effect after the first chunk, because the wallet
+  /// has then already split the frame.
   mutating func expect(_ layout: ChunkLayout) {
     guard stored == 0, layout.count(forFrame: size) <= Limits.chunks else { return }
     self.layout = layout

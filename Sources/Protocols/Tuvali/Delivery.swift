@@ -36,7 +36,7 @@ struct Delivery: Sendable {
     return Array(sequences)
   }
 
-  /// Handles a chunk that has left the radio, and returns the next ones to send.
+  /// Handles a chunk that the radio has sent, and returns the next ones to send.
   mutating func written(_ progress: inout WalletEngine.Progress) -> [Int] {
     inFlight = max(0, inFlight - 1)
     return fill(&progress)
@@ -58,7 +58,7 @@ struct Delivery: Sendable {
     reportDue = due
   }
 
-  /// Ends the round again, because no report arrived.
+  /// Ends the round once more, because no report arrived.
   mutating func askAgain() {
     reportDue = nil
     isRoundOpen = true

@@ -63,7 +63,7 @@ public struct Invitation: Hashable, Sendable {
     Array(name.utf8) + [UInt8(ascii: "_")] + key.bytes.prefix(Limits.advertisedKeyBytes)
   }
 
-  /// Service data of the scan response: the other 27 key bytes.
+  /// Service data of the scan response: the remaining 27 bytes of the key.
   public var scanResponseServiceData: [UInt8] {
     Array(key.bytes.dropFirst(Limits.advertisedKeyBytes))
   }

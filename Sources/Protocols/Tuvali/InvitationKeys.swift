@@ -82,10 +82,11 @@ struct InvitationKeys: Sendable {
   }
 }
 
-/// Limits how often wallets that take no session slot replace the code: a person needs a second or two to scan it.
+/// Limits how often wallets without a session slot replace the QR code, because a person needs a second or two to scan
+/// it.
 ///
-/// Every Identify replaces the code while the allowance lasts. A wallet that takes a slot returns what its Identify
-/// took.
+/// Each Identify uses one unit of the allowance to replace the code, while there are any. A wallet that gets a session
+/// slot returns its unit.
 struct CodeAllowance: Sendable {
   /// Maximum number of codes that are replaced in a row.
   static let limit = 4

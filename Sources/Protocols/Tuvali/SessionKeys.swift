@@ -37,8 +37,8 @@ public struct SessionKeys: Sendable {
 
   /// Decrypts `frame` to UTF-8 text of at most `limit` bytes.
   ///
-  /// - Throws: TVV_UNK_003 if it cannot be decrypted (with reason `wrongCode`), cannot be inflated, is too large or is
-  ///   not UTF-8.
+  /// - Throws: TVV_UNK_003 if the frame cannot be decrypted (with reason `wrongCode`), cannot be inflated, is too large
+  ///   or is not UTF-8.
   func open(_ frame: [UInt8], limit: Int) throws(TuvaliError) -> [UInt8] {
     let compressed: [UInt8]
     do throws(CryptoError) {

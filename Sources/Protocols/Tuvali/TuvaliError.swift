@@ -36,7 +36,7 @@ public struct TuvaliError: CodedError, Hashable {
     case busy
     /// The verifier has no capacity for one more credential.
     case noCapacity
-    /// The credential was encrypted for a code that is no longer shown, or for another verifier.
+    /// The credential was encrypted for a QR code that is no longer shown, or for another verifier.
     case wrongCode
     /// The peer ended the transfer.
     case peerEnded

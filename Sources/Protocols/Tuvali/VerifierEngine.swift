@@ -6,14 +6,14 @@ import Crypto
 ///
 /// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session
 /// slot with its first size. Between the two, while a person chooses a credential, the session uses only a link. When
-/// all slots are in use, a session that makes no use of its slot loses it (`Standing`). When a link is needed, the
-/// session ends whose wallet has been silent longest since its Identify. While there is no capacity for a credential,
-/// no wallet is invited.
+/// all slots are in use, the session that uses its slot least loses the slot (`Standing`). When a link is needed, the
+/// session whose wallet has sent nothing for the longest time since its Identify ends. While there is no capacity for a
+/// credential, no wallet is invited.
 ///
 /// An Identify does not identify the code that the phone has read. The engine derives session keys for every code that
 /// the phone may have read (`InvitationKeys`), and the frame shows which of them is right.
 public struct VerifierEngine: Sendable {
-  /// Configuration of later sessions; a session in progress uses the one that it began with.
+  /// Configuration of later sessions. A session in progress uses the configuration with which it began.
   public var configuration: Configuration
   public private(set) var counters = Counters()
 
@@ -111,7 +111,7 @@ public struct VerifierEngine: Sendable {
 
   // MARK: Waiting
 
-  /// Shows a code with a fresh key. The previous code is never shown again.
+  /// Shows a QR code with a new key. The previous code is never shown again.
   private mutating func invite(at now: Instant) -> [Action] {
     let wasShown = invitation != nil
     keys.withdraw(at: now)
@@ -176,8 +176,8 @@ public struct VerifierEngine: Sendable {
   /// Number of links of sessions, except those that are being ended.
   private var heldLinks: Int { visits.count { !$0.isClosing } }
 
-  /// Ends a link for a newcomer: the waiting link that has been silent longest, otherwise one of a distrusted peer,
-  /// otherwise that of the session that has been silent longest. Nil if none may be ended.
+  /// Ends a link in favour of a new one: the waiting link that has been silent longest. Otherwise it ends a link of a
+  /// distrusted peer, or else the link of the session that has been silent longest. Nil if no link may be ended.
   private mutating func freeLink(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
     if let silent = waiting.longestSilent(configuration, at: now) {
       waiting.remove(silent)
@@ -331,8 +331,8 @@ public struct VerifierEngine: Sendable {
     }
   }
 
-  /// Handles another Identify on the link of a session: the wallet begins another transfer on a link that another
-  /// service holds open. The times after which it may lose its slot continue.
+  /// Handles a second Identify on the link of a session: the wallet begins another transfer on a link that another
+  /// service holds open. The times after which the session may lose its slot continue.
   private mutating func identifyAgain(
     _ index: Int, _ value: [UInt8], of dialect: Dialect, at now: Instant
   ) -> (WriteAnswer, [Action]) {

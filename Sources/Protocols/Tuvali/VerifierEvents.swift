@@ -27,7 +27,7 @@ extension VerifierEngine {
     case decided(LinkID, accepted: Bool)
     /// A local program requests that this wallet is disconnected.
     case dismissed(LinkID)
-    /// The time of `deadline` has come.
+    /// The time of `deadline` was reached.
     case timer
   }
 
@@ -66,11 +66,11 @@ extension VerifierEngine {
     case statusSent(accepted: Bool)
     /// The transfer has failed, and the verifier is ending the link: `ErrorEvent` of the original library.
     case failed(TuvaliError)
-    /// A wallet was refused. No further notice comes for its link.
+    /// A wallet was refused. No further event is reported for its link.
     case refused(Refusal)
-    /// A peer connected and did not identify itself in time. No further notice comes for its link.
+    /// A peer connected and did not identify itself in time. No further event is reported for its link.
     case silent
-    /// The session has ended, or the link never had one. No further notice comes for this link.
+    /// The session has ended, or the link never had one. No further event is reported for the link.
     case ended
   }
 
@@ -78,7 +78,7 @@ extension VerifierEngine {
   public enum Refusal: String, Sendable, CaseIterable {
     /// The wallet used a code that is no longer shown.
     case wrongCode
-    /// All slots or links are in use by wallets that may not be evicted.
+    /// All slots or links are used by wallets that may not be evicted.
     case busy
     /// There is no capacity for one more credential.
     case full
@@ -112,7 +112,7 @@ extension VerifierEngine {
     public var received = 0
     /// Transfers that failed for any reason.
     public var failed = 0
-    /// Wallets that were refused for lack of a slot, and links beyond the limit of waiting ones.
+    /// Wallets that were refused because no slot was free, and links beyond the limit of waiting links.
     public var refused = 0
     /// Processed chunks, valid or not.
     public var chunks = 0
@@ -175,9 +175,9 @@ extension VerifierEngine {
     public var waitingLinks = 8
     /// Maximum number of links of sessions and of waiting wallets together. One link may always wait.
     public var links = Int.max
-    /// Time in which a waiting link is not cut for another one.
+    /// Time for which a waiting link is not cut in favour of another one.
     public var arrivalTime = Duration.seconds(4)
-    /// Time after its Identify for which an idle wallet is not evicted, although another wallet needs a link.
+    /// Time after its Identify for which an idle wallet is not evicted, even if another wallet needs a link.
     public var idleSafety = Duration.seconds(2)
     /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)

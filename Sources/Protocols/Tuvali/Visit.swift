@@ -14,7 +14,7 @@ struct Visit: Sendable {
   let openedAt: Instant
   /// Whether another session of this peer failed recently.
   let isDistrusted: Bool
-  /// Handling of the current code when the wallet takes a slot.
+  /// How the current QR code is handled when the wallet takes a slot.
   var code = Code.old
   private let configuration: Configuration
   private let identify: Identify
@@ -32,7 +32,7 @@ struct Visit: Sendable {
 
   /// Relation of the wallet to the current code.
   enum Code: Hashable, Sendable {
-    /// The wallet has scanned an earlier code, or has taken a slot.
+    /// The wallet has scanned an earlier QR code, or has already taken a slot.
     case old
     /// The wallet's Identify replaced the code.
     case replaced

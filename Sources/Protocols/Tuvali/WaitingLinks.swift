@@ -15,7 +15,7 @@ struct WaitingLinks: Sendable {
   private enum Stage: Sendable {
     /// The wallet must send Identify until `end`.
     case unidentified(Newcomer, end: Instant)
-    /// The MTU is too small for a transfer, as was reported. The wallet may disconnect until `cutAt`.
+    /// The MTU is too small for a transfer, which was reported. The wallet may disconnect until `cutAt`.
     case mtuTooSmall(cutAt: Instant)
     /// The wallet was refused. The answer has until `cutAt` to reach the wallet.
     case turnedDown(cutAt: Instant)

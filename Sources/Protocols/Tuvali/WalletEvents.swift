@@ -28,7 +28,7 @@ extension WalletEngine {
     case radioRefused(String)
     /// Result of `Action.seal`.
     case sealed(Result<[UInt8], TuvaliError>)
-    /// The time of `deadline` has come.
+    /// The time of `deadline` was reached.
     case timer
   }
 

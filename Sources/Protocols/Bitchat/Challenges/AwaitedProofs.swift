@@ -10,7 +10,7 @@ import Crypto
 struct AwaitedProofs: Sendable {
   /// Maximum peers that are asked at a time.
   static let limit = 16
-  /// Maximum tries per peer, each a question or a request for a session, and the time between tries.
+  /// Maximum attempts per peer, each a question or a request for a session, and the pause between attempts.
   static let tries = 4
   static let pause = Duration.seconds(6)
   /// Maximum open questions per peer; older ones are dropped.
@@ -34,7 +34,7 @@ struct AwaitedProofs: Sendable {
 
   func isAwaited(_ peer: PeerID) -> Bool { entries[peer] != nil }
 
-  /// Begins to ask a peer. For a peer that is being asked, the tries start again.
+  /// Begins to ask a peer for its proof. If the peer is already being asked, its attempts are counted anew.
   mutating func begin(
     _ peer: PeerID, _ noiseKey: X25519.PublicKey, _ signingKey: Ed25519.PublicKey?, at now: Instant
   ) {
@@ -43,10 +43,10 @@ struct AwaitedProofs: Sendable {
     entries[peer] = entry
   }
 
-  /// Begins the next try if it is due.
+  /// Begins the next attempt if it is due.
   ///
-  /// - Returns: nil if it is not due; else whether it is the first try, whether the last try has ended, and whether an
-  ///   earlier question is unanswered.
+  /// - Returns: nil if no attempt is due; otherwise whether it is the first, whether the last one has ended, and
+  ///   whether an earlier question is unanswered.
   mutating func takeDue(_ peer: PeerID, at now: Instant) -> (isFirst: Bool, isLast: Bool, isUnanswered: Bool)? {
     guard var entry = entries[peer], entry.nextTry <= now else { return nil }
     guard entry.tries < Self.tries else { return (false, true, false) }
@@ -56,7 +56,7 @@ struct AwaitedProofs: Sendable {
     return (entry.tries == 1, false, !entry.asked.isEmpty)
   }
 
-  /// Makes a new question for the peer, and restarts the time until the next try.
+  /// Makes a new question for the peer, and restarts the time until the next attempt.
   mutating func ask(_ peer: PeerID, at now: Instant, randomFrom random: inout some RandomSource)
     -> VerificationChallenge?
   {

@@ -6,9 +6,9 @@ import Crypto
 public enum ChallengeError: Error, Hashable, Sendable {
   /// The node is a relay.
   case relayOnly
-  /// Sending is not allowed before the clock is known to be right.
+  /// Sending is not allowed until the clock is trusted.
   case notReady
-  /// The code is this node's own.
+  /// The verification code is this node's own.
   case ourselves
   case notNear
   /// The pinned signing key of the peer differs from the code's, and is proven.
@@ -25,7 +25,8 @@ public enum ChallengeError: Error, Hashable, Sendable {
 struct Challenges: Sendable {
   /// Peers asked for the key of a code, or for any key on the user's behalf. The user gets the result.
   private(set) var codes = AwaitedProofs()
-  /// Peers asked for their signing key because a rival key was announced, or a user has verified the fingerprint.
+  /// Peers that are asked for their signing key because a rival key was announced, or because the user has verified the
+  /// fingerprint.
   private var keys = AwaitedProofs()
   private(set) var disputes = Disputes()
 
@@ -190,10 +191,10 @@ struct Challenges: Sendable {
 
   // MARK: Ends
 
-  /// Stores an announce with a valid signature of another key than the pinned one, which is not proven.
+  /// Stores an announce whose valid signature is of a key other than the pinned one. That key is not proven.
   mutating func note(_ rival: Disputes.Rival, of peer: PeerID) { disputes.note(peer, rival) }
 
-  /// Ends the dispute about a peer that has proven its key, and the questions for that key.
+  /// Ends the dispute about a peer that has proven its signing key, and stops asking for the key.
   ///
   /// - Returns: the rival with that key, if there is one.
   mutating func settle(_ peer: PeerID, _ signingKey: Ed25519.PublicKey) -> Disputes.Rival? {
@@ -212,7 +213,7 @@ struct Challenges: Sendable {
     return codes.peers.flatMap { end($0, .gone) }
   }
 
-  /// Removes a peer. The user's proof of it ends with the next question.
+  /// Removes a peer. If the user awaits its proof, the proof ends with the next question.
   mutating func forget(_ peer: PeerID) {
     disputes.forget(peer)
     keys.end(peer)

@@ -22,11 +22,11 @@ struct Disputes: Sendable {
 
   /// Maximum peers whose rivals are stored.
   static let limit = 64
-  /// Pause between two questions to one peer because of announces from one origin; each pause is twice as long as the
-  /// one before.
+  /// Pause between two questions to one peer that announces from one origin cause. Each pause is twice as long as the
+  /// previous one.
   static let firstPause = Duration.seconds(10)
   static let longestPause = Duration.seconds(600)
-  /// Maximum questions in any minute because of announces from one origin, and in all.
+  /// Maximum questions in any minute that announces cause, from one origin and from all origins together.
   static let questionsOfOrigin = 4
   static let questions = 12
   private static let span = Duration.seconds(60)

@@ -16,7 +16,7 @@ struct Courier: Sendable {
   var carried: Int { desk.bag.count }
   /// Whether this node stores no envelope of others.
   var isEmpty: Bool { desk.bag.isEmpty }
-  /// Envelopes per depositor that announces state: `CourierDesk.saidPlaces`.
+  /// Slots per depositor that the announce states: `CourierDesk.saidPlaces`.
   var saidPlaces: UInt8? { desk.saidPlaces }
 
   /// Next time at which the courier has work; nil if there is none.
@@ -25,7 +25,7 @@ struct Courier: Sendable {
     return desk.due.map { min($0, desk.ageAt) } ?? desk.ageAt
   }
 
-  /// Requests a check whether messages need a courier.
+  /// Requests that the courier checks now whether messages need a courier.
   mutating func hurry(at now: Instant) { desk.due = now }
 
   /// Restores an envelope of an earlier run.
@@ -192,8 +192,8 @@ struct Courier: Sendable {
     }
   }
 
-  /// Sends an envelope to its recipient over its own links and those that its announces arrive over, else over all
-  /// links. The envelope is stored until it expires, because no receipt confirms it.
+  /// Sends an envelope to its recipient over its own links and over links on which its announces arrive, or otherwise
+  /// over all links. The envelope is stored until it expires, because no receipt confirms it.
   private mutating func hand(
     _ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID], _ view: NodeView
   ) -> [Intent] {
@@ -302,8 +302,8 @@ struct Courier: Sendable {
     return since.map { $0.duration(to: view.now) >= CourierDesk.patience } ?? false
   }
 
-  /// Selects couriers for a message: up to `CourierDesk.firstCouriers` at first, later each newcomer, up to
-  /// `CourierDesk.couriers` in all.
+  /// Selects couriers for a message: up to `CourierDesk.firstCouriers` at first, then each new neighbour, up to
+  /// `CourierDesk.couriers` in total.
   private static func chosen(
     of couriers: [PeerID], _ round: Round, having before: [PeerID], for recipient: PeerID
   ) -> [PeerID] {
@@ -365,7 +365,7 @@ struct Courier: Sendable {
 
   // MARK: Receipts
 
-  /// Entrusts a receipt to a courier if a courier has brought the message.
+  /// Queues a receipt for a courier if a courier delivered the message.
   mutating func entrust(_ receipt: NoisePayload, to peer: PeerID, at now: Instant, time: UInt64) {
     let isEntrusted =
       switch receipt {
@@ -376,7 +376,7 @@ struct Courier: Sendable {
     if isEntrusted { desk.due = now }
   }
 
-  /// Sends the receipts for a peer that has a session now.
+  /// Sends the queued receipts for a peer that now has a session.
   mutating func sendReceipts(to peer: PeerID) -> [Intent] {
     desk.takeReceipts(for: peer).map { .seal($0.payload, for: peer) }
   }

@@ -8,8 +8,8 @@ import Common
 /// device to displace others.
 ///
 /// If a depositor of a device was in range for `PeerTable.acquaintance`, the first envelopes, up to one depositor's
-/// limit, count as one. Devices that pass by therefore do not evict them. A handed-over envelope stays until it
-/// expires, in case it did not arrive. It counts for no depositor and is evicted first.
+/// limit, count as one. Devices that are in range only briefly therefore do not evict them. A handed-over envelope
+/// stays until it expires, in case it did not arrive. It counts for no depositor and is evicted first.
 struct CourierBag: Sendable {
   /// Maximum envelopes of a node that is not a mailbox.
   static let usualLimit = 40
@@ -57,7 +57,7 @@ struct CourierBag: Sendable {
   func limit(isFavourite: Bool) -> Int { max(1, isFavourite ? limit / 8 : limit / 20) }
   /// Maximum envelopes of a depositor that is not a favourite, at an app and at a node that is not a mailbox.
   static let usualPlaces = usualLimit / 20
-  /// Maximum envelopes of a favourite, at least, at a node that allows `places` to others.
+  /// Minimum limit of envelopes for a favourite at a node that allows `places` envelopes to other depositors.
   static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
   /// Stores an envelope.

@@ -4,24 +4,24 @@ import Crypto
 
 /// Courier state of this node: the store with envelopes of others, and own messages that couriers may carry.
 struct CourierDesk: Sendable {
-  /// Couriers that get a message when it is first deposited, and in all.
+  /// Number of couriers that get a message: when it is first deposited, and in total.
   static let firstCouriers = 3
   static let couriers = 8
   /// Maximum fragments of a text that is deposited. A phone accepts five envelopes per favourite.
   static let pieces = 5
   /// Slots at a courier that receipts leave free for messages.
   static let letterPlaces = 1
-  /// Maximum receipts that wait for a courier, and remembered envelopes of own messages. The oldest are dropped first.
+  /// Maximum receipts that wait for a courier, and maximum remembered envelopes of own messages. The oldest are dropped
+  /// first.
   static let receiptLimit = 200
   static let sealedLimit = 256
   /// Maximum remembered messages brought by couriers. Their senders get receipts through couriers too.
   static let broughtLimit = 1000
-  /// Time in which a peer that seems to be in range must answer before couriers are used.
+  /// Time in which a peer that is probably in range must answer before couriers are used.
   static let patience = Duration.seconds(30)
-  /// Maximum links that an envelope is sent over within `directPause` because its recipient's announces arrive over
-  /// them.
+  /// Maximum links on which an envelope is sent within `directPause` because the recipient's announces arrive on them.
   static let ways = 16
-  /// Minimum time between sendings to a recipient, over a direct link and over several hops.
+  /// Minimum time until an envelope is sent to its recipient again: over a direct link, and over several hops.
   static let directPause = Duration.seconds(60)
   static let remotePause = Duration.seconds(300)
   /// Hand-overs over a recipient's own link after which an envelope is handed over only once per `latePause`.
@@ -30,8 +30,8 @@ struct CourierDesk: Sendable {
   /// recipient's. The recipient shows a repeated message once.
   static let handOvers = 3
   static let latePause = Duration.seconds(3600)
-  /// Maximum hand-over after one announce, so that it fits into the queue of a link. The rest follows after the next
-  /// announce.
+  /// Maximum number of envelopes that are handed over after one announce, so that they fit into the queue of a link.
+  /// The others are handed over after the next announces.
   static let batchCount = 32
   static let batchBytes = 24 << 10
   /// Interval between removals of expired items.
@@ -58,7 +58,7 @@ struct CourierDesk: Sendable {
   private var sealedOrder: [MessageID] = []
   private var brought: [ReceivedMessage: (key: X25519.PublicKey, at: UInt64)] = [:]
   private var broughtOrder: [ReceivedMessage] = []
-  /// When own messages are deposited next, if a courier is there. Nil while nothing has changed.
+  /// Time at which own messages are deposited next, if a courier is in range. Nil while nothing has changed.
   var due: Instant?
   /// Neighbours that have arrived since the last deposit.
   var newcomers: Set<PeerID> = []

@@ -10,9 +10,9 @@ struct DirectMessages: Sendable {
   private let signingKey: Ed25519.PublicKey
   private(set) var sessions: Sessions<PeerID>
   private(set) var outbox = Outbox()
-  /// Favourite notices and read receipts without a known arrival.
+  /// Favourite notices and read receipts that are not known to have arrived.
   private(set) var owed = OwedNews()
-  /// Peers that may have lost their session.
+  /// Peers that may have lost the keys of their session.
   private var doubtful: Set<PeerID> = []
   /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   private var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
@@ -38,7 +38,7 @@ struct DirectMessages: Sendable {
     let uplinkKey: String?
   }
 
-  /// Next time at which messages, notices or receipts are due; nil if none waits.
+  /// Time at which messages, notices or receipts are due next; nil if none waits.
   var deadline: Instant? {
     guard let message = outbox.deadline else { return owed.deadline }
     return owed.deadline.map { min($0, message) } ?? message
@@ -46,7 +46,7 @@ struct DirectMessages: Sendable {
 
   // MARK: Sessions
 
-  /// Whether there is a session that the peer has not, as far as is known, lost.
+  /// Whether there is a session whose keys the peer still has, as far as is known.
   func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) && !doubtful.contains(peer) }
 
   /// Handles an event of the sessions. `handle(action)` follows for each action.
@@ -116,7 +116,7 @@ struct DirectMessages: Sendable {
   /// Restores a delivered message that may still be read by the peer.
   mutating func add(delivered message: OutgoingMessage, at now: Instant) { outbox.add(delivered: message, at: now) }
 
-  /// Dates the messages that were queued before the clock was known to be right.
+  /// Sets the dates of messages that were queued before the clock was trusted.
   mutating func date(at now: Instant, time: UInt64) -> [Intent] {
     outbox.date(at: now, time: time).flatMap { message -> [Intent] in
       let dated = Intent.report(.dated(message.number, message.createdAt))
@@ -126,7 +126,7 @@ struct DirectMessages: Sendable {
     }
   }
 
-  /// Makes all messages, notices and receipts for a peer due: it has a new session, or has returned.
+  /// Makes all messages, notices and receipts for a peer due, because the peer has a new session or has returned.
   mutating func hurry(_ peer: PeerID, at now: Instant) {
     outbox.hurry(peer, at: now)
     owed.hurry(peer, at: now)
@@ -165,7 +165,7 @@ struct DirectMessages: Sendable {
     return intents
   }
 
-  /// Returns how a peer can be reached with a private message now.
+  /// Returns in which way a private message can reach a peer now.
   private func reach(_ context: Context) -> (PeerID) -> Outbox.Reach {
     { [sessions] peer in
       guard context.peers.has(peer) else { return .away }
@@ -245,7 +245,7 @@ struct DirectMessages: Sendable {
 
   // MARK: Notices and read receipts
 
-  /// Replaces the pending notice of a peer.
+  /// Replaces the favourite notice that is pending for a peer.
   mutating func owe(_ notice: OwedNews.Notice, to peer: PeerID, at now: Instant) { owed.owe(notice, to: peer, at: now) }
 
   /// Restores a read receipt that an earlier run may have sent without success.

@@ -11,13 +11,14 @@ public struct Outbox: Sendable {
   static let byteLimit = 16 << 20
   static let lifetime: UInt64 = 24 * 3600 * 1000
   static let tries = 8
-  /// Time between tries: doubled after each, up to `longestPause`.
+  /// Time between attempts, which doubles after each attempt, up to `longestPause`.
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
-  /// Time to the next try after the peer has acknowledged a later message: the earlier one was probably lost. Receipts
-  /// overtake each other by less than this time.
+  /// Time until the next attempt after the peer has acknowledged a later message, because the earlier one was probably
+  /// lost. Receipts that arrive out of order differ by less than this time.
   static let overtakenPause = Duration.seconds(2)
-  /// Maximum unacknowledged fragments to a peer. Further ones wait in order; a link queues no more.
+  /// Maximum unacknowledged fragments to a peer, which is also the number that a link can queue. Further fragments wait
+  /// in order.
   static let window = 64
   /// Fragments sent at once when the window allows it, and the time between such bursts. Nodes accept 200 sealed
   /// packets per second and link.
@@ -30,11 +31,11 @@ public struct Outbox: Sendable {
   enum Reach: Hashable, Sendable {
     /// The peer has a session.
     case session
-    /// The peer is in the mesh, without a session.
+    /// The peer is reachable in the mesh, and has no session.
     case near
     /// The peer was active recently, but this node has no link.
     case cutOff
-    /// The peer was not active recently. A try would be useless.
+    /// The peer was not active recently, so an attempt would be useless.
     case away
   }
 
@@ -50,7 +51,7 @@ public struct Outbox: Sendable {
     case tooMany
   }
 
-  /// Time and order of a sending.
+  /// Time and position in the order of sending.
   private struct Sending: Sendable {
     let at: Instant
     let order: UInt64
@@ -60,19 +61,19 @@ public struct Outbox: Sendable {
     var message: OutgoingMessage
     /// Time of the next try, or of the next check while the peer is away.
     var nextTry: Instant
-    /// Whether an event of the peer makes the next try early. An early try is not counted.
+    /// Whether an event of the peer makes the next attempt early. An early attempt is not counted.
     var isHurried = false
     /// The last sending; nil before the first try.
     var lastSending: Sending?
-    /// Whether the message was hurried because the peer acknowledged a later one. This happens once per try.
+    /// Whether the message was sent early because the peer acknowledged a later one. This happens once per attempt.
     var wasOvertaken = false
-    /// Number of leading fragments handled in this try.
+    /// Number of fragments, from the first on, that were handled in this attempt.
     var position = 0
     /// Whether fragments wait until other fragments are acknowledged.
     var waitsForRoom = false
     /// Whether the window now allows these fragments.
     var hasRoom = false
-    /// Time since which the peer has been tried without an answer; nil while it is away.
+    /// Time since which attempts to reach the peer have been unanswered; nil while the peer is absent.
     var soughtSince: Instant?
     /// State that was last reported to the service.
     var told: MessageState
@@ -84,10 +85,10 @@ public struct Outbox: Sendable {
     /// Number of sent, unacknowledged fragments.
     var underWay: Int { message.pieces.prefix(position).count { !$0.isDelivered } }
 
-    /// Time from this try to the next.
+    /// Time from this attempt to the next.
     var pause: Duration { min(Outbox.firstPause * (1 << min(max(message.tries, 1) - 1, 6)), Outbox.longestPause) }
 
-    /// Takes the next fragments, at most `room`.
+    /// Takes the next fragments, at most `room` of them.
     mutating func take(room: Int) -> [OutgoingMessage.Piece] {
       var taken: [OutgoingMessage.Piece] = []
       while position < message.pieces.count, taken.count < room {
@@ -153,7 +154,7 @@ public struct Outbox: Sendable {
     if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
   }
 
-  /// Dates the messages that were added before the clock was known to be right.
+  /// Sets the dates of messages that were added before the clock was trusted.
   ///
   /// - Returns: the messages whose date has changed.
   mutating func date(at now: Instant, time: UInt64) -> [OutgoingMessage] {
@@ -210,8 +211,8 @@ public struct Outbox: Sendable {
   /// - Parameters:
   ///   - time: milliseconds since 1970.
   ///   - reach: reachability of a peer.
-  /// - Returns: also the peers that need a session, those that have not acknowledged an earlier try, and whether a
-  ///   message could not be tried because this node has no link.
+  /// - Returns: also the peers that need a session, those that have not acknowledged an earlier attempt, and whether a
+  ///   message could not be sent because this node has no link.
   mutating func takeDue(
     at now: Instant, time: UInt64, reach: (PeerID) -> Reach
   ) -> (due: [Due], wanted: Set<PeerID>, unanswered: Set<PeerID>, isCutOff: Bool, failed: [UInt32]) {
@@ -325,7 +326,7 @@ public struct Outbox: Sendable {
     }
   }
 
-  /// Whether the peer has not answered an earlier try of a waiting message for at least `firstPause`.
+  /// Whether the peer has not answered an earlier attempt of a waiting message for at least `firstPause`.
   func isUnanswered(by peer: PeerID, at now: Instant) -> Bool {
     undelivered.contains { entry in
       entry.message.peer == peer && entry.soughtSince.map { $0.duration(to: now) >= Self.firstPause } ?? false
@@ -363,7 +364,7 @@ public struct Outbox: Sendable {
     return entries[number].map { ($0.message, state) }
   }
 
-  /// Whether a fragment belongs to a message that has not arrived.
+  /// Whether a fragment belongs to a message that is not delivered yet.
   func isWaiting(_ piece: MessageID) -> Bool {
     guard let entry = pieces[piece].flatMap({ entries[$0] }) else { return false }
     return entry.message.pieces.contains { $0.id == piece && !$0.isDelivered }

@@ -1,7 +1,7 @@
 import BitchatWire
 import Common
 
-/// Favourite notices and read receipts that peers have, as far as is known, not received.
+/// Favourite notices and read receipts that are not known to have arrived.
 ///
 /// A favourite notice is a message, which its recipient acknowledges. A read receipt is not acknowledged. It counts as
 /// arrived when a message of the peer is opened at least `proofTime` after it was sent, because both then have the same
@@ -11,7 +11,7 @@ struct OwedNews: Sendable {
   static let peerLimit = 1024
   static let receiptsOfPeer = 500
   static let receiptLimit = 2000
-  /// Time between tries: doubled after each, up to `longestPause`.
+  /// Time between attempts, which doubles after each attempt, up to `longestPause`.
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
   /// Minimum time between a receipt and the message of the peer that proves its arrival.
@@ -30,7 +30,7 @@ struct OwedNews: Sendable {
 
   private struct Entry: Sendable {
     var notice: Notice?
-    /// Read receipts that the peer has not received, oldest first.
+    /// Read receipts that are not known to have arrived, oldest first.
     var receipts: [Receipt] = []
     var nextTry: Instant
     var tries = 0
@@ -38,12 +38,12 @@ struct OwedNews: Sendable {
     var isEmpty: Bool { notice == nil && receipts.isEmpty }
   }
 
-  /// News to be sent to a peer now.
+  /// Notice and receipts to send to a peer now.
   struct Due: Sendable {
     let peer: PeerID
     let notice: Notice?
     let receipts: [MessageID]
-    /// Number of earlier tries in this session.
+    /// Number of earlier attempts in this session.
     let tries: Int
   }
 
@@ -70,7 +70,7 @@ struct OwedNews: Sendable {
     entries[peer] = entry
   }
 
-  /// Makes everything for a peer due, after its return or in a new session.
+  /// Makes the notice and all receipts for a peer due, because the peer has returned or has a new session.
   mutating func hurry(_ peer: PeerID, at now: Instant) {
     guard var entry = entries[peer] else { return }
     (entry.nextTry, entry.tries) = (now, 0)
@@ -78,7 +78,7 @@ struct OwedNews: Sendable {
     entries[peer] = entry
   }
 
-  /// Takes what is to be sent now.
+  /// Takes the notices and receipts to send now.
   ///
   /// - Parameter reach: reachability of a peer.
   /// - Returns: also the peers that need a session.
@@ -129,7 +129,7 @@ struct OwedNews: Sendable {
       .map { ($0.key, $0.value.receipts.map(\.id)) }
   }
 
-  /// Removes a read receipt that goes another way.
+  /// Removes a read receipt that is sent another way.
   ///
   /// - Returns: whether it was due.
   mutating func settle(_ id: MessageID, to peer: PeerID) -> Bool {

@@ -19,10 +19,11 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public internal(set) var givenTo: [PeerID]
   /// Position in the order of arrival in this run.
   var number: UInt64 = 0
-  /// Time of the last sending to the recipient, and number of hand-overs over a link of its own. Not persisted.
+  /// Time when the envelope was last sent to the recipient, and number of hand-overs over a link of the recipient. Not
+  /// persisted.
   var sentAt: Instant?
   var handed = 0
-  /// Links of the last sending.
+  /// Links over which the envelope was last sent to the recipient.
   var sentOver: Set<LinkID> = []
 
   public init(

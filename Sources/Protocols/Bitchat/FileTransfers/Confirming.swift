@@ -23,7 +23,7 @@ struct FileConfirmation: Hashable, Sendable {
 struct Confirming: Sendable {
   /// Range of the limit on unconfirmed packets.
   static let limits = 4...96
-  /// Maximum queueing time beside chat, or half a confirmation time if that is longer.
+  /// Maximum queueing time while there is chat, or half a confirmation time if that is longer.
   static let wait = Duration.milliseconds(40)
   /// Maximum queueing time without chat. The first chat message afterwards may wait as long.
   static let waitWithoutChat = Duration.milliseconds(400)
@@ -66,7 +66,7 @@ struct Confirming: Sendable {
 
   /// Unconfirmed packets and pings, in the order of sending.
   private var way: [Sent] = []
-  /// Packets that were last counted as lost. A late confirmation of one shows the confirmation time.
+  /// Packets that were last counted as lost. A late confirmation of one of them shows the real confirmation time.
   private var overdue: [Sent] = []
   /// Number of packets sent after the last ping.
   private var unasked = 0
@@ -102,7 +102,7 @@ struct Confirming: Sendable {
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
   private var hasRoom: Bool { isEmptying ? way.isEmpty : unconfirmed < limit }
-  /// Confirmation timeout; four confirmation times on a slow link, so that it does not count as lost.
+  /// Confirmation timeout: four confirmation times on a slow link, so that a late confirmation does not count as lost.
   private var patience: Duration { max(Self.time, (shortest?.time ?? .zero) * 4) }
   /// Whether the interval known to the peer is within a third of `interval`.
   private var isTold: Bool { told.map { $0 * 3 >= interval * 2 && $0 * 3 <= interval * 4 } ?? false }

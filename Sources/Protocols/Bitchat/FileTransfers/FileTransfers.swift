@@ -148,7 +148,7 @@ struct FileTransfers: Sendable {
 
   // MARK: Due packets
 
-  /// Decides what is due for a file.
+  /// Decides what must be done for a file now.
   ///
   /// - Parameter clock: gives timestamps for repeated fragments.
   mutating func check(_ number: UInt32, _ view: NodeView, _ clock: inout PacketClock) -> [Intent] {
@@ -314,7 +314,8 @@ struct FileTransfers: Sendable {
   }
 
   /// Repeats a file that the peer has not acknowledged. The missing fragments are sent again with a new timestamp, so
-  /// that relays forward them. A new packet is made if that failed before, would take too long, or the session is new.
+  /// that relays forward them. A new packet is made if the repetition failed before or would take too long, or if the
+  /// session is new.
   private mutating func tryAgain(_ file: OutgoingFile, _ view: NodeView, _ clock: inout PacketClock) -> [Intent] {
     guard let peer = file.peer, let cut = file.cut, view.peers.has(peer), view.sessions.hasSession(with: peer) else {
       outgoing[file.number]?.phase = .waiting(view.now)

@@ -48,7 +48,7 @@ struct OutgoingFile: Sendable {
   var percent = 0
   /// Whether fragments are paced for phones on all links.
   var isSlow = false
-  /// Whether there is a new session since the packet was sealed: the peer may not have the old keys.
+  /// Whether a new session began after the packet was sealed, so that the peer may not have the old keys.
   var isOfEarlierSession = false
   /// Whether sending paused for another service since the packet was made.
   var wasHeld = false

@@ -22,7 +22,7 @@ struct OutgoingFiles: Sendable {
   static let longestTime = FragmentAssembler.Bounds().longestTime
   /// Time for the peer's acknowledgement after the last packet.
   static let answerTime = Duration.seconds(6)
-  /// Maximum tries per file.
+  /// Maximum attempts per file.
   static let tries = 6
   /// Maximum repetitions of the same fragments, which replace lost ones. A peer whose receipt was lost drops them all
   /// as copies; it acknowledges again when the file arrives in a new packet.

@@ -6,8 +6,8 @@ public enum FileState: Hashable, Sendable {
   case waiting
   /// The file is being sent, or awaits the peer's acknowledgement.
   case sending
-  /// All packets were queued on the links (of a public file, on at least one), and no acknowledgement is expected: it
-  /// is public, or the phone sends none. The last packets may still wait for the radio.
+  /// All packets were queued on the links (of a public file, on at least one). No acknowledgement is expected, because
+  /// the file is public or the phone sends none. The last packets may still wait for the radio.
   case sent
   /// The peer has acknowledged the file.
   case delivered
@@ -27,7 +27,7 @@ public enum FileState: Hashable, Sendable {
 public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
   /// The peer has not stated inside Noise that it accepts private files.
   case noPrivateFiles
-  /// The peer has acknowledged none of the tries.
+  /// The peer has acknowledged none of the attempts.
   case unanswered
   /// The peer, or any neighbour, was out of range for a day.
   case away

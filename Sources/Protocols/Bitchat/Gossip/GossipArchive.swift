@@ -1,7 +1,7 @@
 import BitchatWire
 import Common
 
-/// Public packets, stored as received, that this node can give to neighbours that missed them. Facts: bitchat.md
+/// Public packets, stored as received, which this node can send to neighbours that missed them. Facts: bitchat.md
 /// section 9.
 ///
 /// Holds the newest announce per peer. Messages and fragments are limited in age, number and bytes.
@@ -75,7 +75,8 @@ public struct GossipArchive: Sendable {
   /// Number of announces up to which they fit beside messages in a filter. A filter holds almost three times as many.
   static let crowd = 128
   /// Number of announces above which those that arrived with a TTL of 1 are sent only with messages. In smaller
-  /// networks this would leave peers seven hops apart unknown to each other, and their public messages undisplayed.
+  /// networks this rule would leave peers seven hops apart unknown to each other, so that they would not show each
+  /// other's public messages.
   static let largeCrowd = 512
   /// With more announces than `crowd`, every fourth request asks for announces.
   static let announcesEvery = 4
@@ -212,7 +213,7 @@ public struct GossipArchive: Sendable {
       else { return }
       found.append(item)
     }
-    /// Appends packets behind the announces of their senders.
+    /// Appends packets, each after the announce of its sender.
     func give(_ items: [Item]) {
       for sender in Set(items.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
       found += items

@@ -64,7 +64,7 @@ public struct Shares: Sendable {
     change(peer, device, by: 1, bytes)
   }
 
-  /// Counts one item less.
+  /// Subtracts one item.
   public mutating func remove(from peer: PeerID?, via device: UInt32? = nil, bytes: Int = 0) {
     if amounts[peer] != nil { change(peer, device, by: -1, -bytes) }
   }

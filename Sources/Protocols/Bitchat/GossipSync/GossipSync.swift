@@ -2,7 +2,7 @@ import BitchatWire
 import Common
 import Crypto
 
-/// Gives public packets to neighbours that missed them, and requests those that this node missed. Facts: bitchat.md
+/// Sends public packets to neighbours that missed them, and requests those that this node missed. Facts: bitchat.md
 /// section 9, bitchat-delta.md section 2.
 ///
 /// Gap repair requests the missing fragments of public packets from one neighbour at a time.
@@ -127,7 +127,8 @@ struct GossipSync: Sendable {
   /// - Parameters:
   ///   - own: this node.
   ///   - isQuiet: whether no files are sent, because other services need the radio.
-  ///   - isUnderWay: whether a packet is about to be relayed. As an answer it would arrive first and go no further.
+  ///   - isUnderWay: whether a packet is about to be relayed. As an answer it would arrive first and would not be
+  ///     relayed further.
   func answer(
     _ request: SyncRequest, of asker: Asker, own: PeerID, isQuiet: Bool, at time: UInt64,
     isUnderWay: (PacketView) -> Bool

@@ -30,7 +30,7 @@ enum Intent {
   case sendEnvelope(CourierEnvelope, to: PeerID, over: [LinkID])
   /// Send a Noise message to a peer.
   case sendNoise([UInt8], as: MessageType, to: PeerID, PacketClass)
-  /// Send what waited for a session with a peer.
+  /// Send everything that waited for a session with a peer.
   case sessionBegan(PeerID)
   /// Handle a payload that a peer has sent in its session.
   case handlePlaintext([UInt8], from: PeerID)

@@ -110,7 +110,7 @@ public enum CutReason: String, Hashable, Sendable {
 /// State of the node.
 public enum NodeState: String, Hashable, Sendable {
   case stopped
-  /// The clock is not known to be right. Phones would drop packets of this node, so it sends none.
+  /// The clock is not trusted. Phones would drop packets of this node, so it sends none.
   case waitingForClock
   /// No peer is in range.
   case alone

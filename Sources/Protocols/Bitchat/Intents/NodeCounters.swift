@@ -11,7 +11,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var duplicates: UInt64 = 0
   /// Own packets that were received back.
   public var echoes: UInt64 = 0
-  /// Packets whose timestamp deviates too much.
+  /// Packets whose timestamp deviates too much from this node's clock.
   public var clock: UInt64 = 0
   /// Answers to sync requests that are too old.
   public var tooOld: UInt64 = 0
@@ -28,7 +28,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var badSignatures: UInt64 = 0
   /// Packets that cannot be verified, beyond the limit per link.
   public var tooManyUnverified: UInt64 = 0
-  /// Public messages that were dropped, or not relayed, because of the limits per sender and per origin of links.
+  /// Public messages that were dropped or not relayed because of the limits per sender and per device.
   public var tooManyLines: UInt64 = 0
   public var linesNotPassedOn: UInt64 = 0
   /// Handshake messages dropped because of the limits on one origin per conversation and per peer.
@@ -37,7 +37,8 @@ public struct NodeCounters: Hashable, Sendable {
   public var tooMuchInflation: UInt64 = 0
   /// Announces on a link whose peer changed shortly before.
   public var refusedBindings: UInt64 = 0
-  /// Chat whose sender did not announce itself in time, or that found no buffer space.
+  /// Public messages whose sender did not announce itself in time, or that exceeded the buffer for messages of unknown
+  /// senders.
   public var chatOfUnknown: UInt64 = 0
   /// Texts and payloads that cannot be decoded.
   public var unreadable: UInt64 = 0

@@ -33,7 +33,7 @@ public struct UplinkPacket: Hashable, Sendable {
 }
 
 extension UplinkPacket: CustomStringConvertible, CustomReflectable {
-  /// Without the peer and the content.
+  /// A description without the peer and the content.
   public var description: String { "a packet for the uplink" }
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
@@ -48,14 +48,13 @@ public enum UplinkRefusal: String, Error, CaseIterable, Hashable, Sendable {
   case unexpected
   /// The payload is sealed for another Noise key, by a key that is not the sender's, or was changed.
   case unopened
-  /// Its sender is not a favourite with this key.
+  /// The sender of the packet is not a favourite with this key.
   case stranger
-  /// Its sender is blocked.
+  /// The sender of the packet is blocked.
   case blocked
-  /// Its timestamp is more than 25 h old, or more than 15 min in the future; or it is a favourite notice older than
-  /// another one of its sender.
+  /// The timestamp of the packet is more than 25 h old, or more than 15 min in the future.
   case date
-  /// The node is a relay, or its clock is not known to be right.
+  /// The node is a relay, or its clock is not trusted.
   case notReady
 
   /// The reason for an embedded packet that is not valid.
@@ -76,7 +75,7 @@ public enum UplinkRefusal: String, Error, CaseIterable, Hashable, Sendable {
 
 /// Counters of the uplink.
 public struct UplinkCounters: Hashable, Sendable {
-  /// Packets that were handed over, and those that the program has taken.
+  /// Packets that were passed to the uplink program, and those that the program accepted.
   public var offered: UInt64 = 0
   public var taken: UInt64 = 0
   /// Messages and receipts that arrived.

@@ -54,7 +54,7 @@ public struct LinkQueue: Sendable {
   private static let others = PacketClass.allCases.filter { !bulk.contains($0) && $0 != .file && $0 != .announce }
   /// Whether the next packet is one of `bulk`.
   private var isTurnOfBulk = false
-  /// Number of announces that have overtaken others since the last other packet.
+  /// Number of announces in a row that have overtaken other packets.
   private var overtaking = 0
   public private(set) var count = 0
   public private(set) var bytes = 0

@@ -10,7 +10,7 @@ struct MeshLink: Sendable {
   let origin: DeviceOrigin
   /// Mark of the origin in stored records.
   let mark: UInt32
-  /// Since when the link has had no known peer: its beginning, or a leave.
+  /// Time since which the link has had no known peer: its start, or the leave of its last peer.
   private(set) var vacantSince: Instant
   var heardAt: Instant
   /// Peer at the other end, from its announce to its leave.

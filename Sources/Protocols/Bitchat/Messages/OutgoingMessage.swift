@@ -25,9 +25,9 @@ public struct OutgoingMessage: Hashable, Sendable {
   public internal(set) var pieces: [Piece]
   /// Milliseconds since 1970, by this node's clock.
   public internal(set) var createdAt: UInt64
-  /// Whether the clock was known to be right. If not, `createdAt` may be wrong by years.
+  /// Whether the clock was trusted when the message was made. If not, `createdAt` may be wrong by years.
   public internal(set) var isDated: Bool
-  /// Number of tries.
+  /// Number of attempts to send the message.
   public internal(set) var tries: Int
   /// The peer's Noise key, stored when the message was sealed for a courier; nil if it must be looked up.
   public internal(set) var noiseKey: X25519.PublicKey?
@@ -62,6 +62,6 @@ public enum MessageState: String, Hashable, Sendable {
   case sent
   case delivered
   case read
-  /// The message was not delivered within a day or in eight tries.
+  /// The message was not delivered within a day or in eight attempts.
   case failed
 }

@@ -4,7 +4,7 @@ import Crypto
 
 /// Peers of this node, the links to its neighbours, and the times of announces. Facts: bitchat.md sections 1 and 4.
 struct Neighbourhood: Sendable {
-  /// Range of the announce interval, in milliseconds, with few and with many links. Facts: bitchat.md section 1.
+  /// Range of the announce interval, in milliseconds: with few links, and with many. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
   /// Range with more than `crowd` known peers, in milliseconds. The iOS app forgets peers that are silent for 45 s.
@@ -133,7 +133,7 @@ struct Neighbourhood: Sendable {
     links[link]?.garbage.take(at: now) == false
   }
 
-  /// Time at which the first link is cut if it stays inactive; nil without links.
+  /// Time at which the first link is cut if nothing is received on it; nil without links.
   private var firstEnd: Instant? {
     var first: Instant?
     for link in links.values {
@@ -210,7 +210,7 @@ struct Neighbourhood: Sendable {
     ways.observe(peer, isNamed: known.names(own) != false, at: now)
   }
 
-  /// Records a link over which announces of a neighbour arrive, although it has a link of its own.
+  /// Records a further link over which announces of a neighbour arrive, besides the neighbour's own link.
   ///
   /// - Returns: whether this is a new way to the neighbour.
   mutating func noteWay(of arrival: Arrival, to peer: PeerID, at now: Instant) -> Bool {
@@ -316,10 +316,10 @@ struct Neighbourhood: Sendable {
     arrival.isAnswer ? max(2, peers[peer]?.hops ?? 2) : arrival.hops
   }
 
-  /// Decides whether a changed announce, or a leave, of a peer is relayed.
+  /// Decides whether a changed announce or a leave of a peer is relayed.
   mutating func passOn(_ peer: PeerID, at now: Instant) -> Bool { peers.passOn(peer, burst: Self.burst, at: now) }
 
-  /// Records that an announce of a peer was not relayed because of copies.
+  /// Records that an announce of a peer was not relayed, because enough copies of it were received.
   mutating func holdBack(_ peer: PeerID) { peers.holdBack(peer) }
 
   /// Records that an announce of a peer was relayed.

@@ -147,9 +147,9 @@ extension MeshEngine {
     cutSecondLink(to: peer, &turn)
   }
 
-  /// Records a link over which announces of a neighbour arrive, although it has a link of its own. Recent envelopes and
-  /// first handshake messages, sent over the own link alone, are repeated over the new one. The own link may belong to
-  /// an attacker who replays announces.
+  /// Records a further link over which announces of a neighbour arrive, besides the neighbour's own link. Recent
+  /// envelopes and first handshake messages that were sent only over the own link are repeated over the new one. The
+  /// own link may belong to an attacker who replays announces.
   mutating func noteWay(of arrival: Arrival, to peer: PeerID, _ turn: inout Turn) {
     guard neighbourhood.noteWay(of: arrival, to: peer, at: turn.now) else { return }
     if !courier.isEmpty { perform(courier.handAgain(to: peer, over: arrival.link, view(turn)), &turn) }
@@ -170,7 +170,7 @@ extension MeshEngine {
     }
   }
 
-  /// Cuts the links that this node should not have made: `Neighbourhood.secondLinks`.
+  /// Cuts the second links to a peer that this node should not have made: `Neighbourhood.secondLinks`.
   private mutating func cutSecondLink(to peer: PeerID, _ turn: inout Turn) {
     for link in neighbourhood.secondLinks(to: peer, at: turn.now) { cut(link, .second, &turn) }
   }

@@ -89,7 +89,7 @@ extension MeshEngine {
   /// reported.
   private static let reportedAfter = Duration.seconds(1)
 
-  /// Whether fragments may be those of a file for this node.
+  /// Whether fragments with this ID may belong to a file for this node.
   func mayBeFile(_ id: FragmentSetID, _ arrival: Arrival) -> Bool {
     switch id.type {
     case .fileTransfer: true

@@ -89,7 +89,7 @@ extension MeshEngine {
       delivered: OutgoingMessage(number: number, peer: peer, pieces: pieces, createdAt: createdAt), at: now)
   }
 
-  /// Records whether the clock is known to be right. Dates the messages that were queued before it was.
+  /// Records whether the clock is trusted. When it becomes trusted, the queued messages get their dates.
   mutating func trustClock(_ isTrusted: Bool, _ turn: inout Turn) {
     gate.trustClock(isTrusted)
     if isTrusted { perform(messages.date(at: turn.now, time: turn.time), &turn) }
@@ -153,7 +153,7 @@ extension MeshEngine {
     carryOut(messages.handle(event, neighbourhood.peers, at: turn.now), &turn)
   }
 
-  /// Carries out actions of the sessions, and sends what is due then.
+  /// Carries out actions of the sessions, and sends the messages that become due.
   mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {
     for action in actions { perform(messages.handle(action, at: turn.now), &turn) }
     if canSend {
@@ -162,7 +162,7 @@ extension MeshEngine {
     }
   }
 
-  /// Sends what waited for a session with a peer.
+  /// Sends everything that waited for a session with a peer.
   mutating func beginSession(with peer: PeerID, _ turn: inout Turn) {
     announce(afterSessionWith: peer, &turn)
     perform(courier.sendReceipts(to: peer), &turn)

@@ -173,8 +173,8 @@ extension MeshEngine {
     return peer
   }
 
-  /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed
-  /// without other effects.
+  /// Whether a packet is signed with the rival key and not with the pinned one. Such a packet is relayed without other
+  /// effects.
   private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
     guard let key = challenges.rival(of: packet.sender), neighbourhood.peers.has(packet.sender) else { return false }
     return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)

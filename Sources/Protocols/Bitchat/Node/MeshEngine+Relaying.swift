@@ -54,8 +54,8 @@ extension MeshEngine {
     }
   }
 
-  /// Relays a packet late or again, because a copy reaches further than this node's relay did. The signature is checked
-  /// again, because copies are recognised without it.
+  /// Relays a packet late or again, because a copy has a higher TTL than the packet that this node relayed. The
+  /// signature is checked again, because copies are recognised without it.
   private mutating func revive(
     _ arrival: Arrival, _ key: WireKey, _ id: PacketID?, _ decision: RelayDecision, _ turn: inout Turn
   ) {

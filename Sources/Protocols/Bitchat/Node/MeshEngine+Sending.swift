@@ -26,7 +26,7 @@ extension MeshEngine {
     return (id, turn.actions)
   }
 
-  /// Whether this node may send another public message now. It keeps to the limit per sender, because neighbours accept
+  /// Whether this node may send another public message now. It respects the limit per sender, because neighbours accept
   /// no more. Counts the message.
   public mutating func takeOwnLine(at now: Instant) -> Bool { gate.takeOwnLine(identity.id, at: now) }
 

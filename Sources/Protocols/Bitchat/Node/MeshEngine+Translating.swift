@@ -17,7 +17,7 @@ extension MeshEngine {
     translator.forms(of: packet, for: targets, view(turn))
   }
 
-  /// Returns a public packet of this node in another dialect; nil if there is no such form, or no use for it.
+  /// Returns a public packet of this node in another dialect; nil if the dialect has no such form, or no peer needs it.
   func translated(_ packet: Packet) -> Packet? { translator.form(of: packet) }
 
   /// Returns the form in which a private payload is sent to a peer.

@@ -22,8 +22,8 @@ public struct MeshEngine: Sendable {
   public let identity: Identity
   public internal(set) var counters = Counters()
   public internal(set) var state = State.stopped
-  /// Hashes of what wipes have erased; nil without a wipe in the last day. Own packets of the past are then not
-  /// accepted from others.
+  /// Hashes of the packets that wipes have erased; nil without a wipe in the last day. With them, this node does not
+  /// accept its erased packets from others.
   public var erased: ErasedTraces?
 
   var random: any RandomSource & Sendable
@@ -199,7 +199,7 @@ public struct MeshEngine: Sendable {
       sessions: messages.sessions, blocked: blocked)
   }
 
-  /// Carries out what a machine has decided.
+  /// Carries out the intents of a machine.
   mutating func perform(_ intents: [Intent], _ turn: inout Turn) {
     for intent in intents {
       switch intent {
@@ -506,7 +506,7 @@ public struct MeshEngine: Sendable {
   /// Public messages and files that neighbours can get from this node.
   public var publicPackets: [PacketID] { gossip.archive.publicPackets }
 
-  /// Whether there is a session that the peer has not, as far as is known, lost.
+  /// Whether there is a session whose keys the peer still has, as far as is known.
   public func hasSession(with peer: PeerID) -> Bool { messages.hasSession(with: peer) }
 
   private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: inout Turn) {
@@ -617,8 +617,8 @@ extension MeshEngine: CustomStringConvertible, CustomReflectable {
 
 /// Proofs of verification codes: a peer signs a challenge sent inside Noise. Facts: bitchat.md section 11.
 extension MeshEngine {
-  /// Asks a peer to prove that a code is its own, in a session that is established first if needed. `Action.proof`
-  /// follows within 24 s. Asking again restarts this time.
+  /// Asks a peer to prove that a verification code is its own, in a session that is established first if needed.
+  /// `Action.proof` follows within 24 s. A second call restarts this time.
   ///
   /// - Parameters:
   ///   - peer: owner of the Noise key in the code.
@@ -839,7 +839,7 @@ extension MeshEngine {
     if notice.isFavorite { uplink.hurry(at: turn.now) } else { perform(uplink.withdraw(peer), &turn) }
   }
 
-  /// Handles a text that came over the uplink.
+  /// Handles a text that was received over the uplink.
   ///
   /// - Parameter key: the authenticated key of the sender, as text.
   /// - Throws: the reason why the text is dropped.
@@ -873,18 +873,18 @@ extension MeshEngine {
     perform(uplink.answer(receipt, to: peer, context, randomFrom: &random), &turn)
   }
 
-  /// Handles the arrival of a message, by whatever way.
+  /// Handles the arrival of a message, over the mesh or the uplink.
   mutating func settleUplink(_ id: MessageID, of peer: PeerID, _ turn: inout Turn) {
     perform(uplink.settle(id, of: peer), &turn)
   }
 
-  /// Looks for other ways to peers that may have no path any more.
+  /// Looks for other ways to peers that may no longer be reachable over the mesh.
   mutating func findOtherWays(at now: Instant) {
     courier.hurry(at: now)
     uplink.hurry(at: now)
   }
 
-  /// Hands over the messages and read receipts that have no path in the mesh.
+  /// Passes the messages and read receipts that have no path in the mesh to the uplink program.
   mutating func uplinkWhatIsDue(_ turn: inout Turn) {
     guard configuration.role.converses, let due = uplink.deadline, due <= turn.now else { return }
     let (context, outbox) = (uplinkContext(turn), messages.outbox)

@@ -18,7 +18,7 @@ extension MeshEngine {
     case start
     /// The node leaves the mesh and sends a leave.
     case stop
-    /// Whether this machine's clock is known to be right: later than the build date, and synchronised.
+    /// Whether this machine's clock is trusted: it is later than the build date, and synchronised.
     case clock(isTrusted: Bool)
     /// This machine's clock was set: earlier comparisons with neighbours' clocks are void.
     case clockSet
@@ -46,8 +46,8 @@ extension MeshEngine {
     /// accepted nor answered. It remains a peer: its announces and links count, and `Action.peer` and `Action.bound`
     /// name it.
     case block(PeerID, Bool)
-    /// The user has verified the peer's fingerprint, or revokes that. The fingerprint covers the Noise key only. A peer
-    /// that has not proven its signing key is therefore asked to: `Action.proof`.
+    /// The user has verified the peer's fingerprint, or has revoked the verification. The fingerprint covers the Noise
+    /// key only. A peer that has not proven its signing key is therefore asked for a proof: `Action.proof`.
     case verified(PeerID, Bool)
     /// Removes a peer and its pinned key.
     case forget(PeerID)
@@ -67,7 +67,7 @@ extension MeshEngine {
     /// The program has stored a packet, or cannot store it.
     case uplinkTaken(UplinkPacket.ID)
     case uplinkRefused(UplinkPacket.ID)
-    /// The time of `deadline` has come.
+    /// The time of `deadline` was reached.
     case timer
   }
 

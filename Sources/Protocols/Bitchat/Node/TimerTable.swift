@@ -2,16 +2,16 @@ import Common
 
 /// Deadlines of the machines of a node, and the first time at which the node must wake up for one.
 ///
-/// Work that does not depend on the moment has a deadline and a latest time. After the deadline, the node does it when
-/// it is awake for another reason. It wakes up for the work alone at the latest time.
+/// Work that does not depend on the moment has a deadline and a latest time. After the deadline, the node does the work
+/// when it is awake for another reason. At the latest time it wakes up for this work alone.
 struct TimerTable: Sendable {
   /// Machine, or part of one, with a deadline.
   enum Timer: Int, CaseIterable, Sendable {
     case neighbourhood, relays, transmitter, sessions, gate, fragments, versions, challenges, pings
-    /// Unsolicited packets, which wait until the clock is known to be right.
+    /// Unsolicited packets, which are not sent before the clock is trusted.
     case gossip, messages, courier, uplink, files, repair
 
-    /// Timers that do not count before the clock is known to be right.
+    /// Timers that have no effect before the clock is trusted.
     static let unsolicited: [Timer] = [.gossip, .messages, .courier, .uplink, .files, .repair]
   }
 
@@ -41,7 +41,7 @@ struct TimerTable: Sendable {
   /// Time of the next wake-up; nil without any timer.
   var first: Instant? { latest.earliest == Self.never ? nil : Instant(nanoseconds: latest.earliest) }
 
-  /// Whether a deadline has come.
+  /// Whether a deadline was reached.
   func isDue(at now: Instant) -> Bool {
     deadlines.earliest <= now.nanoseconds && deadlines.earliest != Self.never
   }

@@ -3,7 +3,7 @@ import Common
 import Crypto
 
 /// Checks received packets before the node handles them: copies, timestamps, signatures, and the limits on work and on
-/// public messages. It also judges whether this node's clock is right.
+/// public messages. It also decides whether this node's clock is trusted.
 struct PacketGate: Sendable {
   /// Counter of the reason why a packet is dropped.
   typealias Refusal = WritableKeyPath<NodeCounters, UInt64>
@@ -124,7 +124,7 @@ struct PacketGate: Sendable {
   /// that.
   mutating func note(reach: UInt8, of key: WireKey, _ type: MessageType) { seen.note(reach: reach, of: key, type) }
 
-  /// Records that a packet is not relayed, whatever copies of it arrive.
+  /// Records that a packet is not relayed, whatever copies of it are received.
   mutating func end(_ key: WireKey, _ type: MessageType) { seen.note(reach: SeenPackets.ended, of: key, type) }
 
   mutating func note(reach: UInt8, of id: PacketID) { seen.note(reach: reach, of: id) }

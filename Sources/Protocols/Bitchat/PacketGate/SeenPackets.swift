@@ -14,7 +14,7 @@ struct SeenPackets: Sendable {
   /// Packets by their ID: a relay may have compressed them differently.
   private var ids = RecentPackets<PacketID>()
 
-  /// The reach of a packet that is never relayed, whatever copies of it arrive.
+  /// The reach of a packet that is never relayed, whatever copies of it are received.
   static let ended = UInt8.max
   /// Minimum number of hops by which a copy must reach further to be relayed again.
   private static let gain: UInt8 = 2

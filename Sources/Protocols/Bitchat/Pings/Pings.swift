@@ -11,7 +11,7 @@ public enum PingError: Error, Hashable, Sendable {
 }
 
 /// Measures hops and round-trip time to peers, and answers the pings of others. Confirms the fragments of neighbours'
-/// files at the interval that a ping asks for. Facts: bitchat.md section 3.
+/// files at the interval that a ping requests. Facts: bitchat.md section 3.
 struct Pings: Sendable {
   /// Ping timeout.
   static let time = Duration.seconds(10)

@@ -9,7 +9,7 @@ import Crypto
 /// Each neighbour counts once, and only if its copy has a time to live at most one lower than the one that this node
 /// would send. Repeated copies over one link, and copies with a low time to live, therefore cannot suppress a packet.
 struct RelayQueue: Sendable {
-  /// A packet that came over a link.
+  /// A packet that was received over a link.
   struct Copy: Hashable, Sendable {
     let link: LinkID
     /// The peer at the other end of the link; nil while it has not announced itself.
@@ -60,7 +60,7 @@ struct RelayQueue: Sendable {
     /// The link of the first copy.
     var link: LinkID? { copies.first?.link }
 
-    /// The links whose peers gain nothing by getting the packet from this node.
+    /// The links to whose peers this node need not send the packet.
     var heardOn: [LinkID] { copies.filter { reachesAsFar($0) }.map(\.link) }
 
     /// Number of neighbours that have sent the packet and relay it as far as this node would.

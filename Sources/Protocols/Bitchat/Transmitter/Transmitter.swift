@@ -158,7 +158,7 @@ struct Transmitter: Sendable {
   /// Removes the paced packets of a file.
   mutating func withdraw(_ packets: FilePackets) { paced.remove(where: packets.contains) }
 
-  /// Removes what waits for a link.
+  /// Removes the packets that wait for a link.
   mutating func forget(_ link: LinkID) { paced.forget(link) }
 
   /// Removes all waiting packets when this node leaves.

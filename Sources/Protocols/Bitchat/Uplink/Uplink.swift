@@ -2,19 +2,19 @@ import BitchatWire
 import Common
 import Crypto
 
-/// Private messages and receipts for mutual favourites without a path in the mesh: a program outside of the mesh
-/// carries them. Facts: bitchat.md section 11.
+/// Private messages and receipts for mutual favourites without a path in the mesh, which a separate program carries.
+/// Facts: bitchat.md section 11.
 ///
-/// The program stores what it takes, and repeats it until `uplinkDone`. So each packet is handed over once for each
-/// program.
+/// The program stores the packets that it accepts, and repeats them until `uplinkDone`. Each packet is therefore passed
+/// only once to each program.
 struct Uplink: Sendable {
-  /// Maximum packets that were handed over and not answered by the program.
+  /// Maximum packets that were passed to the program and not answered by it.
   static let offerLimit = 32
   /// Maximum keys of peers.
   static let keyLimit = 1024
-  /// Maximum remembered messages that came over the uplink.
+  /// Maximum remembered messages that were received over the uplink.
   static let broughtLimit = 1000
-  /// Time until a refused packet is handed over again.
+  /// Time until a refused packet is passed to the program again.
   static let pause = Duration.seconds(30)
   /// Oldest timestamp of a received packet, and the latest one, in milliseconds from now. Senders give up after a day.
   static let (oldest, latest) = (UInt64(25 * 3_600_000), UInt64(900_000))
@@ -32,13 +32,14 @@ struct Uplink: Sendable {
   private(set) var isOpen = false
   private var keys: [PeerID: String] = [:]
   private var underWay: [UplinkPacket.ID: Progress] = [:]
-  /// Messages that came over the uplink. Their receipts go the same way, unless there is a link to the sender.
+  /// Messages that were received over the uplink. Their receipts are sent over the uplink, too, unless there is a link
+  /// to the sender.
   private var brought = RecentPackets<ReceivedMessage>(limit: Uplink.broughtLimit, lifetime: .seconds(26 * 3600))
   private var due: Instant?
   /// Timestamp of the latest favourite notice that came over the uplink, by peer.
   private var noticed: [PeerID: UInt64] = [:]
 
-  /// Next time at which packets may be handed over; nil if there is none.
+  /// Next time at which packets may be passed to the program; nil if there is none.
   var deadline: Instant? { isOpen ? due : nil }
 
   /// Requests a check whether messages have no other path.
@@ -48,7 +49,7 @@ struct Uplink: Sendable {
 
   /// A program has begun to carry packets.
   ///
-  /// - Returns: whether the key differs from the one before. Favourites have to get it then.
+  /// - Returns: whether the key differs from the previous one. If so, favourites must get the new key.
   mutating func open(_ key: String, at now: Instant) -> Bool {
     let isNew = key != ownKey
     (ownKey, isOpen, underWay, due) = (key, true, [:], now)
@@ -88,7 +89,7 @@ struct Uplink: Sendable {
 
   // MARK: Hand-overs
 
-  /// State of the node on which hand-overs and arrivals depend.
+  /// State of the node that decides about sent and received packets.
   struct Context {
     let view: NodeView
     /// Noise key of this node.
@@ -101,7 +102,7 @@ struct Uplink: Sendable {
     let favouredBy: Set<PeerID>
   }
 
-  /// Hands over the messages and read receipts that have no other path.
+  /// Passes the messages and read receipts that have no other path to the program.
   ///
   /// - Parameters:
   ///   - messages: messages without a path in the mesh.
@@ -130,8 +131,8 @@ struct Uplink: Sendable {
     return intents
   }
 
-  /// Sends a receipt for a message that came over the uplink the same way, unless there is a link to its sender. The
-  /// mesh may count a peer as present for some minutes after it has left.
+  /// Sends a receipt over the uplink if its message was received over the uplink, unless there is a link to the
+  /// message's sender. The mesh may count a peer as present for some minutes after it has left.
   mutating func answer(
     _ receipt: NoisePayload, to peer: PeerID, _ context: Context, randomFrom random: inout some RandomSource
   ) -> [Intent] {
@@ -141,7 +142,7 @@ struct Uplink: Sendable {
     return sendReceipt(receipt, to: peer, context, randomFrom: &random)
   }
 
-  /// Hands over a receipt for a message, if its sender can be reached by the uplink.
+  /// Passes a receipt for a message to the program, if the sender can be reached over the uplink.
   mutating func sendReceipt(
     _ receipt: NoisePayload, to peer: PeerID, _ context: Context, randomFrom random: inout some RandomSource
   ) -> [Intent] {
@@ -155,13 +156,14 @@ struct Uplink: Sendable {
     return send(receipt, as: id, createdAt: context.view.time, context, randomFrom: &random)
   }
 
-  /// Whether packets for a peer may be handed over: both are favourites of each other, and the peer has stated its key.
+  /// Whether packets for a peer may be passed to the program: both are favourites of each other, and the peer has
+  /// stated its key.
   private func serves(_ peer: PeerID, _ context: Context) -> Bool {
     isOpen && keys[peer] != nil && context.view.canSend && context.favourites.contains(peer)
       && context.favouredBy.contains(peer) && !context.view.blocked.contains(peer)
   }
 
-  /// Hands over a message or a receipt, unless the program has it.
+  /// Passes a message or a receipt to the program, unless the program already has it.
   ///
   /// - Parameter createdAt: when the message was made, in milliseconds since 1970.
   private mutating func send(
@@ -211,14 +213,7 @@ struct Uplink: Sendable {
     due = now.advanced(by: Self.pause)
   }
 
-  /// The program has answered a packet that was withdrawn meanwhile.
-  private mutating func endWithdrawn(_ id: UplinkPacket.ID, at now: Instant) {
-    guard underWay[id] == .withdrawn else { return }
-    underWay[id] = nil
-    due = now
-  }
-
-  /// A message has arrived, by whatever way. The program need not repeat it.
+  /// Handles the arrival of a message, over the mesh or the uplink. The program need not repeat the message.
   mutating func settle(_ message: MessageID, of peer: PeerID) -> [Intent] {
     let id = UplinkPacket.ID(.message, message, of: peer)
     guard let progress = underWay.removeValue(forKey: id), progress != .withdrawn else { return [] }
@@ -227,12 +222,12 @@ struct Uplink: Sendable {
 
   // MARK: Arrivals
 
-  /// Whether a message came over the uplink.
+  /// Whether a message was received over the uplink.
   func hasBrought(_ message: MessageID, of peer: PeerID) -> Bool {
     brought.note(of: ReceivedMessage(sender: peer, id: message)) != nil
   }
 
-  /// Handles a text that came over the uplink: a message or a receipt of a favourite for this node.
+  /// Handles a text that was received over the uplink: a message or a receipt of a favourite for this node.
   ///
   /// - Parameter key: the authenticated key of the sender.
   /// - Throws: the reason why the text is dropped.
