@@ -1,6 +1,7 @@
-/// Removes from a text whatever may identify a person or a machine: addresses, keys, IDs, names and paths of users.
+/// Removes everything from a text that may identify a person or a machine: addresses, keys, IDs, names and paths of
+/// users.
 ///
-/// It removes too much rather than too little: a report is read by strangers.
+/// In doubt it removes a word, because strangers read the report.
 struct Redaction {
   /// Names of this machine and its user, which are replaced wherever they occur as words.
   private let names: Set<String>
@@ -25,7 +26,7 @@ struct Redaction {
         .filter { $0.count > 1 && !$0.allSatisfy(\.isNumber) && !Self.defaults.contains($0) })
   }
 
-  /// The text without what may identify somebody.
+  /// The text without anything that may identify a person or a machine.
   func clean(_ text: String) -> String {
     // A name may contain blanks, so names are replaced before the text is divided into words.
     var text = names.sorted { $0.count > $1.count }.reduce(text) { Self.replace($1, in: $0) }
@@ -52,7 +53,8 @@ struct Redaction {
 
   private static func isWordPart(_ character: Character) -> Bool { character.isLetter || character.isNumber }
 
-  /// The text with a placeholder for what is between angle brackets or quotation marks: names of peers, file names.
+  /// The text with a placeholder for each quoted part, in angle brackets or quotation marks: names of peers, file
+  /// names.
   private static func withoutQuotes(_ text: String) -> String {
     var result = ""
     var closing: Character?

@@ -5,7 +5,7 @@ import Glibc
 import Loop
 import Tool
 
-/// `earshot report`: writes what a maintainer needs to find a fault, to standard output or a file.
+/// `earshot report`: writes the facts that a maintainer needs to find a fault, to standard output or a file.
 @LoopActor
 struct ReportCommand {
   private static let fileLimit = 1 << 20

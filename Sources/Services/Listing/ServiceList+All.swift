@@ -10,7 +10,7 @@ import Verifier
 import Wallet
 
 extension ServiceList {
-  /// All services of the daemon. A new service is added here, and nowhere else outside its own folder.
+  /// All services of the daemon. A new service is added only here, besides its own folder.
   public static let all = ServiceList(
     [
       ListedService(VerifierService.self, tool: VerifierTool.part),

@@ -51,7 +51,7 @@ public final class BroadcastService {
   var asker: Asker?
   /// Number of the last request.
   var askings = 0
-  /// The beacon that waits for the disk, and the number of its request.
+  /// The beacon that waits until it is stored on the disk, and the number of its request.
   var waitingBeacon: (beacon: NotifyBeacon, asking: Int)?
 
   /// Error of the last write or read of the record; nil if there was none.
@@ -105,7 +105,7 @@ public final class BroadcastService {
 
   // MARK: Start and stop
 
-  /// Loads the notifications of earlier runs, and scans from then on.
+  /// Loads the notifications of earlier runs, and then begins to scan.
   ///
   /// - Parameter then: called once, when they are loaded or the service was stopped.
   public func start(then: @escaping @LoopActor () -> Void = {}) {

@@ -23,7 +23,8 @@ public final class LedgerKeeper {
   private let queue: WriteBehind<KeptLedger, StoreError>
 
   /// - Parameters:
-  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, the record is in memory only.
+  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without a state directory, the record is in
+  ///     memory only.
   ///   - disk: runs disk operations one at a time, in order.
   public init(directory: String?, scheduler: any Scheduler, disk: any Offloading) {
     let path = StateDirectory.path(directory) ?? ""

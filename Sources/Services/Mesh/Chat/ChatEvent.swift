@@ -14,7 +14,7 @@ public enum ChatEvent: Sendable, Equatable {
   /// All files.
   case files([MeshFileView])
   case stateChanged(message: UInt32, MeshMessageView.State)
-  /// A message of this node goes outside of the mesh.
+  /// A message of this node was sent over the uplink.
   case wentByUplink(message: UInt32)
   /// The service has started. Earlier data may be outdated: messages are listed from the first.
   case serviceCame

@@ -193,7 +193,7 @@ struct LinesPosition: Sendable {
     }
   }
 
-  /// Messages of others to be written, in order.
+  /// Messages of others that must be written, in order.
   mutating func take(_ messages: [MeshMessageView], own: String) -> [MeshMessageView] {
     var taken: [MeshMessageView] = []
     for message in messages where message.number > last {

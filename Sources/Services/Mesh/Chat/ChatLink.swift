@@ -5,7 +5,7 @@ import Loop
 import MeshViews
 import Tool
 
-/// Connection of a chat to the service: receives signals, polls what has no signal, and performs actions.
+/// Connection of a chat to the service: receives signals, polls values without a signal, and performs actions.
 ///
 /// The service signals changes of peers and files. Signal strengths and times of last reception have no signal, so
 /// everything is also polled at intervals.
@@ -30,7 +30,7 @@ final class ChatLink {
   /// Signals received during a poll, whose replies may be older.
   private var changes: [ChatEvent] = []
   private var underWay = 0
-  /// Last queued action. The service gets actions one after the other.
+  /// Last queued action. The service gets one action after the other.
   private var lane: Task<Void, Never>?
   private var isKnown = false
   private var whenKnown: CheckedContinuation<Void, Never>?
@@ -147,7 +147,7 @@ final class ChatLink {
 
   // MARK: Requests
 
-  /// Polls everything that may have changed, and again if more happens meanwhile.
+  /// Polls all values that may have changed, and polls again if more changes happen meanwhile.
   func ask() {
     guard !isAsking else {
       mustAskAgain = true

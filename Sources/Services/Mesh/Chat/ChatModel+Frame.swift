@@ -275,14 +275,14 @@ extension ChatModel {
     return rows
   }
 
-  /// The delivery state of an own message, and whether a message went or came outside of the mesh.
+  /// The delivery state of an own message, and whether a message was sent or received over the uplink.
   private static func marks(of message: MeshMessageView, isOwn: Bool) -> [Run] {
     let tick = isOwn ? tick(message.state) ?? [] : []
     guard message.isByUplink else { return tick }
     return tick + [Run(tick.isEmpty ? "uplink" : " uplink", Style(dim: true))]
   }
 
-  /// Delivery state. "Read" differs from "delivered" without colours too.
+  /// Delivery state. "Read" and "delivered" are also distinguishable without colours.
   private static func tick(_ state: MeshMessageView.State) -> [Run]? {
     switch state {
     case .waiting: [Run("·", Style(dim: true))]

@@ -5,7 +5,7 @@ import MeshNaming
 import MeshViews
 import Tool
 
-/// State of a chat screen: events go in, actions come out, and a frame shows it. A value without access to terminal,
+/// State of a chat screen: it handles events, returns actions, and draws frames. A value without access to terminal,
 /// bus and clock.
 public struct ChatModel: Sendable, Equatable {
   static let everybody = ""

@@ -178,7 +178,7 @@ struct LogLine {
   var time: (UInt64) -> String = LocalTime.text
 
   /// Formats a message: `2026-08-17 12:01:40  <alice>: hello`, or `<bob> → <alice> (delivered): hello` for a private
-  /// one, with `uplink` in the parentheses if it went or came outside of the mesh. Further lines are indented.
+  /// one, with `uplink` in the parentheses if it was sent or received over the uplink. Further lines are indented.
   func text(_ message: MeshMessageView) -> String {
     var who = names.label(of: message.sender, nickname: message.nickname)
     if message.isPrivate {

@@ -88,7 +88,7 @@ struct MeshWrites: Sendable {
 public struct WipeSurvivors: Sendable {
   /// Highest number of a message or file. Later numbers are higher, also after a wipe.
   public var highestNumber: UInt32
-  /// Hashes of what was erased; nil if nothing was.
+  /// Hashes of the erased packets; nil if nothing was erased.
   public var erased: ErasedTraces?
 
   public init(highestNumber: UInt32 = 0, erased: ErasedTraces? = nil) {

@@ -75,7 +75,7 @@ enum SealedFile {
 }
 
 /// Received file that the user has deleted. Neighbours still send it for a while, and its sender may not have the
-/// receipt: it is not accepted again.
+/// receipt. It is not accepted again.
 public struct DeletedFile: Hashable, Sendable {
   /// Time in which the file may arrive again, in milliseconds: 15 min, and the tolerance for clocks.
   public static let lifetime: UInt64 = 17 * 60 * 1000

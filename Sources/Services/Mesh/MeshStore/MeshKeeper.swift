@@ -85,7 +85,7 @@ public final class MeshKeeper {
   var waiting: [@LoopActor (StoreError?) -> Void] = []
   /// Writes of the running commit, and callers that wait for it.
   var underWay: (writes: MeshWrites, waiting: [@LoopActor (StoreError?) -> Void])?
-  /// Whether the running commit takes too long.
+  /// Whether the running commit takes longer than its limit.
   var isStalled = false
   /// Number of file operations that have timed out and may still end.
   var hanging = 0
@@ -278,7 +278,7 @@ extension MeshKeeper {
   }
 
   /// Removes expired items. Public messages and packets expire after `Settings.archive`, outgoing messages after a day,
-  /// private messages after 30 days. Call it regularly, and only if the clock is known to be right.
+  /// private messages after 30 days. Call it regularly, and only while the clock is trusted.
   ///
   /// - Parameter time: milliseconds since 1970.
   public func age(at time: UInt64) {
@@ -287,7 +287,7 @@ extension MeshKeeper {
     commit()
   }
 
-  /// Removes the hashes of what earlier wipes erased.
+  /// Removes the hashes of the packets that earlier wipes erased.
   public func forgetErased() {
     guard state == .open else { return }
     carryOut(ledger.forgetErased())

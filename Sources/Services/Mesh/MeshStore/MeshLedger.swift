@@ -169,14 +169,14 @@ struct MeshLedger: Sendable {
     }
   }
 
-  /// Writes the data that survives a wipe: the highest number, and hashes of what was erased.
+  /// Writes the data that survives a wipe: the highest number, and the hashes of the erased packets.
   mutating func keep(_ survivors: WipeSurvivors, at time: UInt64) throws(WireError) -> MeshWrites {
     var writes = try raiseNumber(to: survivors.highestNumber, at: time)
     if let erased = survivors.erased { writes.add(try write(.erased(erased), at: time)) }
     return writes
   }
 
-  /// Removes the hashes of what was erased.
+  /// Removes the hashes of erased packets.
   mutating func forgetErased() -> MeshWrites {
     var writes = MeshWrites()
     remove(.erased, from: .own, &writes)
@@ -212,7 +212,7 @@ struct MeshLedger: Sendable {
 
   /// Removes expired records.
   ///
-  /// - Parameter time: milliseconds since 1970, by a clock that is known to be right.
+  /// - Parameter time: milliseconds since 1970, by a trusted clock.
   mutating func age(at time: UInt64) -> MeshWrites {
     let (archive, files) = (archiveMilliseconds, fileMilliseconds)
     return removeAll { shelf, row in

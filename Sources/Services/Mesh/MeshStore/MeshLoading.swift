@@ -138,7 +138,7 @@ public struct KeptMesh: Sendable {
   public var deletedFiles: [DeletedFile] = []
   /// Highest number of a message or file so far, 0 if there was none. New numbers are higher.
   public var highestNumber: UInt32 = 0
-  /// Hashes of what wipes have erased; nil without a wipe in the last day.
+  /// Hashes of the packets that wipes have erased; nil without a wipe in the last day.
   public var erased: ErasedTraces?
   /// Number of unreadable records, which are removed.
   public var lost = 0

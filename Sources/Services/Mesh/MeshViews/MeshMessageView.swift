@@ -22,7 +22,7 @@ public struct MeshMessageView: Sendable, Equatable {
   /// Text of the message, not sanitised.
   public let text: String
   public var state: State
-  /// Whether it went or came over the uplink, outside of the mesh.
+  /// Whether the message was sent or received over the uplink.
   public var isByUplink: Bool
 
   public init(

@@ -7,7 +7,7 @@ public enum MeshProof: String, Sendable, Equatable {
   /// The peer has not answered yet.
   case asked
   case proven
-  /// The peer answered with other keys than those of the code.
+  /// The peer answered with keys other than those of the code.
   case wrong
   case noAnswer
   case gone

@@ -11,7 +11,7 @@ protocol PresenceBluetooth: AnyObject {
   var isUsable: Bool { get }
   /// Whether peers can open links now.
   var isReachable: Bool { get }
-  /// The missing parts, and what to do; empty if everything works.
+  /// The missing parts and the remedy; empty if everything works.
   var reason: String { get }
 
   /// Begins to use the radio and to scan.

@@ -87,7 +87,7 @@ public final class PresenceDaemon: DaemonBody {
   }
 }
 
-/// A callback of an operation that may take too long.
+/// The callback of an operation that may take too long. It is called once.
 @LoopActor
 private final class Once {
   private var then: (@LoopActor () -> Void)?

@@ -102,7 +102,7 @@ public final class PresenceService {
   let changes = Observers<Void>()
   let added = Observers<Peer>()
   let removed = Observers<Peer>()
-  /// Notifies observers of a peer that appeared, disappeared, or has other ways.
+  /// Notifies observers of a peer that appeared, disappeared, or is reachable in other ways.
   let moved = Observers<PeerID>()
 
   init(
@@ -193,7 +193,7 @@ public final class PresenceService {
   var publicKey: Secp256k1.PublicKey? { engine?.known.own.publicKey }
   var dialects: [Dialect] { Dialect.allCases.filter(settings.reads.contains) }
   var isServing: Bool { engine?.isAnnouncing ?? false }
-  /// The peers that this machine announces itself to.
+  /// The peers to which this machine announces itself.
   var announcing: [PeerID] { engine?.recipients ?? [] }
   /// Whether the network or Bluetooth can be used.
   var isUsable: Bool { network.isUsable || bluetooth.isUsable }
@@ -203,7 +203,7 @@ public final class PresenceService {
     return (bluetooth.isReachable ? ["bluetooth"] : []) + (network.isUsable ? ["network"] : [])
   }
 
-  /// Description of what is missing, and what to do; empty if everything works.
+  /// Description of the missing parts and the remedy; empty if everything works.
   var reason: String {
     switch phase {
     case .stopped, .opening: return "The key and the known peers are being read."

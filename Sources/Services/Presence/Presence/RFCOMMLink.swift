@@ -55,7 +55,7 @@ final class RFCOMMLink {
   private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
   /// Maximum time after the last bytes for the peer until the peer ends a stream whose receiver has closed its end.
   private static let abandonedTime = Duration.seconds(10)
-  /// Number of times that this time is granted again because some bytes are not sent yet: 2 min in total.
+  /// Number of times that the idle time is extended while some bytes are not sent yet: 2 min in total.
   private static let abandonedRounds = 12
   private static let portion = 16 << 10
 

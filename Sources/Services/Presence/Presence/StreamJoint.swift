@@ -17,7 +17,7 @@ final class StreamJoint {
 
   /// Maximum time until one side ends after the other has hung up and all its bytes were passed on.
   private static let hangUpTime = Duration.seconds(10)
-  /// Number of times that this time is granted again while the last bytes are not accepted: 2 min in total.
+  /// Number of times that the hang-up time is extended while the last bytes are not accepted: 2 min in total.
   private static let hangUpRounds = 12
 
   private let scheduler: any Scheduler

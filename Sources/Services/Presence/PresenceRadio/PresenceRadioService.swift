@@ -145,7 +145,7 @@ public final class PresenceRadioService {
   /// Whether all requests of the program are fulfilled.
   var isComplete: Bool { reason.isEmpty }
 
-  /// The missing parts, and what to do; empty if everything works.
+  /// The missing parts and the remedy; empty if everything works.
   var reason: String {
     guard sink != nil else { return "" }
     let status = radio.status

@@ -24,7 +24,7 @@ public struct CertificateFiles: Hashable, Sendable {
 public final class SocialListeners<Store: BlobStore> {
   public enum Report: Sendable {
     case listening(ListenAddress)
-    /// An address is not listened at; the reason is a sentence.
+    /// Listening at an address failed. The reason is a sentence.
     case notListening(String)
     /// A certificate is in use from now on; with its path.
     case certificate(String)

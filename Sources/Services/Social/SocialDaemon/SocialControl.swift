@@ -33,8 +33,8 @@ final class SocialControl {
   let blobLimit: Int
   /// Maximum bytes that Get returns: every blob can be read.
   private let contentLimit: Int
-  /// Copies a backup to the file of a program. The file system of the file may be a program itself and never answer:
-  /// then only further backups are refused.
+  /// Copies a backup to the file of a program. The file system of the file may be a program that never answers. Only
+  /// further backups are then refused.
   private let copier = SerialWorker("backup")
   private var isBackingUp = false
   private(set) var usage = StoreUsage()
@@ -124,7 +124,8 @@ final class SocialControl {
     }
   }
 
-  /// Has the engine read something on the thread of the store, and answers with what `body` makes of it.
+  /// Runs a read request of the engine on the thread of the store, and answers with the value that `body` derives from
+  /// it.
   private func ask<Value: Sendable>(
     then: @escaping Answer,
     _ work: @escaping @Sendable (CommandEngine<SQLiteBlobStore>) throws(Refusal) -> Value,
@@ -196,9 +197,9 @@ final class SocialControl {
     }
   }
 
-  /// Collects portion by portion, with a commit for each: other requests come between.
+  /// Collects portion by portion, with a commit for each, so that other requests run in between.
   ///
-  /// - Parameter collected: the sums of the portions before.
+  /// - Parameter collected: the sums of the earlier portions.
   private func collect(
     before: UInt64?, isDry: Bool, after last: Flag?, _ collected: [String],
     then: @escaping @LoopActor (Result<[String], DBusError>) -> Void

@@ -13,7 +13,7 @@ public struct StoreExport {
   public struct Report: Hashable, Sendable {
     public var blobs = 0
     public var links = 0
-    /// Links that were left out.
+    /// Number of links that were left out.
     public var omitted = 0
   }
 

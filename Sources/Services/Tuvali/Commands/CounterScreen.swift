@@ -5,7 +5,7 @@ import Terminal
 import Tool
 
 /// Screen of `earshot verifier watch` for an operator: the QR code, transfers in progress, credentials that wait for a
-/// verdict, and the latest events. A value: keys go in, choices come out.
+/// verdict, and the latest events. It is a value that handles keys and returns choices.
 struct CounterScreen: Sendable {
   enum Choice: Sendable, Equatable {
     case judge(path: String, Verdict)

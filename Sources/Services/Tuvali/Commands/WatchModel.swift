@@ -5,7 +5,7 @@ import Terminal
 import Tool
 import Verifier
 
-/// State and decisions of `earshot verifier watch`. A value without I/O: events go in, actions come out.
+/// State and decisions of `earshot verifier watch`. It is a value without I/O that handles events and returns actions.
 ///
 /// One credential at a time is fetched, stored, reported, and then judged. The service may end and restart at any time:
 /// nothing is fetched twice, and credentials that arrived meanwhile are fetched.

@@ -125,7 +125,7 @@ struct WatchedTransfer: Sendable, Equatable {
     case queued
     /// The credential is being fetched and stored.
     case taking
-    /// The credential was reported. It waits for a verdict, if there is none.
+    /// The credential was reported, and waits for a verdict if it has none.
     case told
     /// This command's verdict is being sent to the service.
     case judging

@@ -4,9 +4,9 @@ import Tuvali
 
 /// Stored credentials, and the remaining capacity.
 ///
-/// Credentials without a verdict share a quota, whoever sent them: anyone with a radio can send one-byte credentials
-/// from new addresses, and leave. The rest of the capacity is for phones that wait for their verdict. Their credentials
-/// are provisional: they are stored only while the phone stays connected.
+/// All credentials without a verdict share a quota, because anyone with a radio can send one-byte credentials from new
+/// addresses and disconnect. The rest of the capacity is for phones that wait for their verdict. Their credentials are
+/// provisional: they are stored only while the phone stays connected.
 struct CredentialCapacity {
   /// Load of the store, on which an operator may have to act.
   struct Load: Hashable {

@@ -42,7 +42,7 @@ extension CredentialVault {
     return work.kind
   }
 
-  /// Handles an operation that takes too long: callers no longer wait for the disk until it ends.
+  /// Handles an operation that takes too long. Until it ends, callers do not wait for the disk.
   mutating func stall(_ turn: inout Turn) {
     guard let work, !work.isStalled else { return }
     self.work?.isStalled = true

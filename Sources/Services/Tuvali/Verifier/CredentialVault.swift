@@ -2,8 +2,8 @@ import Common
 import Store
 
 /// Decides where received credentials are stored until they are judged and fetched: in memory, and in the spool if
-/// there is a disk. A restart then does not lose a credential whose wallet was notified of success. A value: time, date
-/// and results of disk operations come in as events, and actions go out.
+/// there is a disk. A restart then does not lose a credential whose wallet was notified of success. It is a value:
+/// time, date and results of disk operations are events, and its output is actions.
 ///
 /// One disk operation is in progress at a time. Failed ones are retried. A caller waits for a hanging disk at most for
 /// `patience`. Credentials that cannot be written are stored in memory only, and `trouble` reports it.
@@ -282,7 +282,7 @@ extension CredentialVault {
 
     /// The wall clock was set.
     case clockSet
-    /// The deadline has come.
+    /// The deadline was reached.
     case timer
   }
 
@@ -318,7 +318,7 @@ extension CredentialVault {
 
     /// Open the spool, and inspect it. `Event.opened` answers.
     case open(Look)
-    /// Inspect the spool again. `Event.inspected` answers.
+    /// Inspect the spool again. `Event.inspected` has the result.
     case inspect(Look)
     /// Write a record. `Event.done` answers this and the next five.
     case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)

@@ -38,9 +38,7 @@ public final class HistoryKeeper {
   private let file = Locked<HistoryFile?>(nil)
   private var waiting: [HistoryEntry] = []
   private var isWriting = false
-  /// Number of reads that wait for the disk.
-  private var reading = 0
-  /// Whether old entries are to be removed although none is added.
+  /// Whether old entries must be removed even if no entry is added.
   private var isPruneDue = false
   /// Numbers of listed transfers whose result is recorded.
   private var recorded: Set<Int> = []

@@ -81,7 +81,7 @@ extension MessageID {
     The credentials are checked as soon as the checker runs. With Check=no the service checks no credentials.
     """)
 
-  /// The history of transfers cannot be written, or can again.
+  /// The history of transfers cannot be written, or can be written again.
   static let historyDegraded = MessageID(
     "HistoryDegraded", "0ddc063993e2b3cd01b0ea462baf6cb2", "The history of transfers is not stored as it should be",
     """

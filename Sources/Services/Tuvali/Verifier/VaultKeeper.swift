@@ -104,7 +104,7 @@ public final class VaultKeeper {
 
   /// Stores the checker's verdict beside its credential.
   ///
-  /// - Returns: false if there is no capacity for it, or no such credential. The verdict is then not stored over a
+  /// - Returns: false if there is no capacity for it, or no such credential. The verdict then does not survive a
   ///   restart, and its document must be dropped from memory.
   func note(_ verdict: CheckVerdict, of transfer: Transfer) -> Bool {
     guard let id = ids[transfer.number], vault.hasRoom(forVerdict: verdict.document.count, of: id) else { return false }

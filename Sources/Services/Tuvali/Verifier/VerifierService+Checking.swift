@@ -25,7 +25,7 @@ extension VerifierService {
     }
   }
 
-  /// Checks the credentials again for which there was no checker.
+  /// Checks again the credentials that were not checked because the checker was missing.
   func checkerReturned() {
     for transfer in transfers.transfers where transfer.text != nil {
       if case .done(let verdict) = transfer.check, case .missing? = verdict.failure { check(transfer) }
@@ -62,7 +62,7 @@ extension VerifierService {
     return settings.check.decision(on: verdict)
   }
 
-  /// Writes the verdict and the codes of its reasons to the journal, and nothing of the credential.
+  /// Writes the verdict and the codes of its reasons to the journal, without any part of the credential.
   private func log(_ verdict: CheckVerdict, on transfer: Transfer) {
     guard journal.writes(transfer.number) else { return }
     let summary = verdict.description

@@ -104,7 +104,8 @@ extension VerifierService {
       .protocolName("tuvali"))
   }
 
-  /// Whether a session that ended with this error counts against its peer. A rejected session does not.
+  /// Whether a session that ended with this error counts against its peer at the next eviction. A rejected session does
+  /// not.
   private static func isHeldAgainstPeer(_ reason: TuvaliError.Reason) -> Bool {
     switch reason {
     case .stopped, .busy, .noCapacity, .peerEnded: false

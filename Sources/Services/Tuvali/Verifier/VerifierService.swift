@@ -158,8 +158,8 @@ public final class VerifierService {
     if announcedRefusals.allow(refusal.code, at: scheduler.now) { refusals.call(refusal) }
   }
 
-  /// Handles a restored credential without a verdict, maybe long after the start. Programs are notified as of a new
-  /// one.
+  /// Handles a restored credential without a verdict, possibly long after the start. Programs are notified of it as of
+  /// a new credential.
   private func restored(_ transfer: Transfer) {
     receptions.call(transfer)
     if transfer.check == .none { check(transfer) }
@@ -415,9 +415,9 @@ extension VerifierService {
   }
 }
 
-/// Peers whose sessions have failed lately. Other sessions are not evicted for them. Otherwise an attacker that holds
-/// unused slots could evict its own sessions repeatedly, and each time invalidate the QR code that another person is
-/// about to scan.
+/// Peers whose sessions have failed recently. No session is evicted in favour of such a peer. Otherwise an attacker
+/// that holds unused slots could evict its own sessions repeatedly, and each time invalidate the QR code that another
+/// person is about to scan.
 ///
 /// At `limit` peers, the oldest entry is dropped.
 struct LostPlaces {

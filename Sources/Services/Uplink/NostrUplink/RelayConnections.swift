@@ -19,9 +19,8 @@ enum RelayConnectionEvent: Sendable, Equatable {
   case opened(RelayLink)
   case received(RelayLink, [UInt8])
   case ponged(RelayLink)
-  /// - Parameter proxyProblem: why the proxy itself cannot be used, as part of a sentence whose subject is the proxy;
-  ///   nil if it can.
-  case ended(RelayLink, reason: String, proxyProblem: String?)
+  /// - Parameter isProxyGone: whether the connection ended because the proxy cannot be used.
+  case ended(RelayLink, reason: String, isProxyGone: Bool)
 }
 
 /// The WebSocket connections to relays. Each has SOCKS credentials of its own, so that `tor` uses a circuit of its own
@@ -126,7 +125,7 @@ final class RelayConnections {
   }
 }
 
-/// Asks a SOCKS proxy whether it accepts connections with a user name and a password. No target is named.
+/// Checks whether a SOCKS proxy accepts connections with a user name and a password, without naming a target.
 @LoopActor
 final class ProxyProbe {
   private static let time = Duration.seconds(10)

@@ -12,7 +12,8 @@ import Loop
 public final class UplinkDaemon: DaemonBody {
   /// Time limit for stored state to be read before the bus name appears, and for pending operations at the end.
   private nonisolated static let (restoreLimit, restLimit) = (Duration.seconds(5), Duration.seconds(3))
-  /// The developer's switch of the apps: relays are reached without a proxy, and without TLS if they have none.
+  /// The environment variable by which developers of the apps connect to relays without a proxy, and to relays without
+  /// TLS.
   nonisolated static let clearnetVariable = "BITCHAT_DEV_ALLOW_CLEARNET"
 
   /// The program.

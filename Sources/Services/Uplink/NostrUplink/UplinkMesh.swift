@@ -5,7 +5,7 @@ import Loop
 struct MeshPacket: Sendable {
   enum Kind: String, Sendable { case message, delivered, read }
 
-  /// A text that only this packet has. A packet that is handed over again has the same one.
+  /// A text that only this packet has. A packet that is passed again has the same ID.
   let id: String
   let kind: Kind
   /// The contact's key as `npub`.
@@ -26,7 +26,7 @@ enum MeshRequest {
   case wipe(then: @LoopActor (DBusError?) -> Void)
   /// `isAttached` or `reason` has changed.
   case changed
-  /// The node has this peer ID, and hands packets over.
+  /// The node has this peer ID, and passes packets to the uplink.
   case attached(String)
 }
 
@@ -34,17 +34,17 @@ enum MeshRequest {
 @LoopActor
 protocol MeshPort: AnyObject {
   var onRequest: (@LoopActor (MeshRequest) -> Void)? { get set }
-  /// Whether the node hands packets over.
+  /// Whether the node passes packets to the uplink.
   var isAttached: Bool { get }
-  /// Why it does not, and what to do; empty if it does.
+  /// Why the node passes no packets, and the remedy; empty if it passes them.
   var reason: String { get }
 
   /// Begins to look for the node, with this machine's key as `npub`. A call with another key begins anew.
   func start(key: String)
-  /// Hands a received text to the node.
+  /// Passes a received text to the node.
   ///
-  /// - Parameter then: called once: whether the node has handled or refused the text. False: it could not, and the
-  ///   text must be handed over again.
+  /// - Parameter then: called once: whether the node has handled or refused the text. False means that the node could
+  ///   not, and that the text must be passed again.
   func deliver(_ text: String, from key: String, then: @escaping @LoopActor (Bool) -> Void)
   func stop()
 }

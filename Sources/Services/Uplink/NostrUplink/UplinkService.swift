@@ -18,7 +18,7 @@ final class UplinkService {
     case starting
     /// The keys or the outbox cannot be read.
     case failed
-    /// The node of the mesh hands no packets over.
+    /// The mesh node passes no packets to the uplink.
     case noMesh
     /// There is no contact, so that nothing is connected.
     case idle
@@ -37,9 +37,11 @@ final class UplinkService {
     let reason: String
   }
 
-  /// The pause before the proxy is asked again, doubled after each attempt until a relay is reached.
+  /// Maximum received texts that wait for the node.
+  private static let arrivalLimit = 1000
+  /// The pause before the proxy is checked again, which doubles after each attempt.
   private static let (firstPause, longestPause) = (Duration.seconds(2), Duration.seconds(60))
-  /// The pause before a text that the node could not handle is handed over again.
+  /// The pause before a text that the node could not handle is passed to it again.
   private static let deliveryPause = Duration.seconds(5)
   /// The time without a relay after which `Reason` names a proxy that may not be ready.
   private static let patience = Duration.seconds(20)
@@ -168,7 +170,7 @@ final class UplinkService {
     changed()
   }
 
-  /// Begins with keys: those that were read, or new ones after a wipe.
+  /// Begins with the keys that were read, or with new keys after a wipe.
   private func start(_ stored: UplinkStore.Stored) {
     identity = stored.identity
     let relays = settings.relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsPlain).address }
@@ -385,10 +387,7 @@ final class UplinkService {
     deliver()
   }
 
-  /// Leaves further messages at the relays while too many wait for the node.
-  private func limitArrivals() { engine?.isHolding = arrivals.count >= arrivalLimit }
-
-  /// Hands received texts to the node, one at a time.
+  /// Passes received texts to the node, one at a time.
   private func deliver() {
     guard delivering == nil, !isStopped, mesh.isAttached, let first = arrivals.first else { return }
     deliveries += 1
@@ -466,10 +465,8 @@ final class UplinkService {
     return hasContacts || !(settings.geohashes ?? []).isEmpty ? .connecting : .idle
   }
 
-  /// The missing parts, and what to do; empty if nothing is missing.
-  var reason: String { reason(namesRelays: true) }
-
-  private func reason(namesRelays: Bool) -> String {
+  /// The missing parts and the remedy; empty if nothing is missing.
+  var reason: String {
     var sentences: [String] = []
     if route == .clearnet {
       sentences.append(

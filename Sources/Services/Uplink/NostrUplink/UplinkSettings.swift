@@ -4,7 +4,7 @@ import SOCKS
 
 /// Section `[Uplink]`.
 public struct UplinkSettings: SettingsSection, Equatable {
-  /// Deviations from what the apps do.
+  /// Options that deviate from the behaviour of the apps.
   public enum Option: String, CaseIterable, Sendable {
     /// Envelopes as NIP-17, NIP-44 and NIP-59 define them, instead of the apps' own form.
     case nip17 = "nip17_strict"

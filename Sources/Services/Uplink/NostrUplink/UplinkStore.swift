@@ -133,7 +133,7 @@ final class UplinkStore {
   /// Whether nothing survives this run.
   var isVolatile: Bool { path == nil }
 
-  /// Reads what was stored, or makes keys.
+  /// Reads the stored keys and outbox, or makes new keys.
   func open(then: @escaping @LoopActor (Result<Stored, StoreError>) -> Void) {
     perform({ [path, files] in Self.caught { () throws(StoreError) in try Self.open(path, files) } }, then)
   }

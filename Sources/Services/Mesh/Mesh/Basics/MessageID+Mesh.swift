@@ -15,7 +15,7 @@ extension Journal.MessageID {
     It has notified its neighbours, and has closed all links.
     """)
 
-  /// The clock is not known to be right, so the node sends nothing.
+  /// The clock is not trusted, so the node sends nothing.
   static let meshClock = Journal.MessageID(
     "MeshClock", "c1a9d47e35f84b0796e2b8f0d4137a65", "The clock is not known to be right, so the node sends nothing",
     """

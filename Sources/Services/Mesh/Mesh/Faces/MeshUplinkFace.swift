@@ -23,12 +23,12 @@ final class MeshUplinkFace {
   private var object: ExportedObject?
   /// The program that carries packets, until it leaves the bus.
   private var program: (sink: UplinkSink, watch: Registration)?
-  /// Calls by others than the user of `earshot-nostrd`.
+  /// Calls by users other than that of `earshot-nostrd`.
   private var denied: UInt64 = 0
 
-  /// - Parameter users: returns the users that may call: that of `earshot-nostrd`, and that of this service, which lets
-  ///   a developer run both programs. It is called for each program that calls first: the package with the user may be
-  ///   installed while this service runs.
+  /// - Parameter users: returns the users that may call: the user of `earshot-nostrd`, and that of this service, so
+  ///   that a developer can run both programs. It is called at the first call of each program, because the package with
+  ///   the user may be installed while this service runs.
   init(
     _ service: MeshService, on bus: BusConnection, tree: ObjectTree, manager: ObjectPath,
     users: @escaping @LoopActor () -> Set<UInt32> = {

@@ -27,7 +27,7 @@ final class OpenFiles {
   private let scheduler: any Scheduler
   private let read: @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
   private var held: [UInt32: Held] = [:]
-  /// Contents of deleted files that programs still have open. They are not given to others.
+  /// Contents of deleted files that programs still have open. They are not given to further programs.
   private var gone: [Held] = []
   private var waiting: [UInt32: [Answer]] = [:]
   private var timer: Registration?

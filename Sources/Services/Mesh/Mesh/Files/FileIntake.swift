@@ -102,7 +102,7 @@ struct FileIntake: Sendable {
     bytes -= file.content.count
   }
 
-  /// Queues a file first again after a storage error, with a pause.
+  /// Queues a file in front of all others after a storage error, with a pause.
   mutating func putBack(_ file: ReceivedFile, until then: Instant) {
     guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
     waiting.insert(file, at: 0)

@@ -56,7 +56,7 @@ struct FileLog: Sendable {
     keys.contains { known[$0] != nil || deleted[$0].map { Self.isNear($0, time) } ?? false }
   }
 
-  /// Records a deleted file, so that it is not accepted again.
+  /// Records a deleted file, so that it is not accepted again when neighbours send it.
   mutating func note(_ file: DeletedFile) {
     let keys = file.keys
     // Avoids quadratic time at the start, when many are added.

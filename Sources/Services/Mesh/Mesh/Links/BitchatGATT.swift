@@ -32,8 +32,8 @@ enum BitchatGATT {
       interval: interval)
   }
 
-  /// With too few slots, the node yields to an expected client except for occasional time slices, which suffice to find
-  /// neighbours.
+  /// With too few slots, the node gives up its slot while a client is expected, except for short time slices, which
+  /// suffice to find neighbours.
   static let advertisingTerms = AdvertisingTerms(.network)
 
   /// Peer ID in a scan result; nil if absent.

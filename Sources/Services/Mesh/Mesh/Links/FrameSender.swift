@@ -52,7 +52,7 @@ final class FrameSender {
     node.radio.allow(backlog, on: port.id)
   }
 
-  /// Sends queued packets as far as the radio accepts them.
+  /// Sends queued packets until the radio accepts no more.
   func pump(_ port: MeshPort) {
     port.queue.holdsFiles = node.radio.isQuietWanted
     while !port.isBusy, let frame = port.queue.first {

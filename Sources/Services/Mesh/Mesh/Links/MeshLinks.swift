@@ -74,7 +74,7 @@ final class MeshLinks {
     node.changed()
   }
 
-  /// Handles that another service needs the radio, or no longer does.
+  /// Handles the start and the end of another service's radio inhibit.
   private func quietChanged() {
     search.listen()
     node.handle(.quiet(node.radio.isQuietWanted))
@@ -129,7 +129,7 @@ final class MeshLinks {
     for body in waiting { body() }
   }
 
-  /// Drops what is known of addresses for a wipe.
+  /// Forgets all peer addresses for a wipe.
   func forgetAddresses() {
     search.forgetAll()
     refused = [:]
@@ -241,7 +241,7 @@ final class MeshLinks {
     search.find()
   }
 
-  /// Handles that a peer has left. It has no link, though its connection may persist.
+  /// Handles that a peer has left. The peer has no mesh link any more, even if it is still connected.
   func gone(_ peer: PeerID) {
     let itsPorts = ports.values.filter { $0.peer == peer }
     // An evicted peer still has its links.

@@ -41,10 +41,10 @@ final class MeshPort {
   var isCut = false
   /// Maximum frame as last reported to the engine, in bytes.
   var frameLimit = 0
-  /// Timer that gives a new subscriber time to listen.
+  /// Timer that gives a new subscriber time before the first notification.
   var opening: Registration?
   var peer: PeerID?
-  /// Whether a peer has ever announced itself over the link.
+  /// Whether any peer has announced itself over the link so far.
   var isMet = false
 
   init(_ id: LinkID, _ address: BluetoothAddress, since: Instant = .zero) {

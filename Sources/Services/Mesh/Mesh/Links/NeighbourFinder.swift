@@ -12,16 +12,16 @@ struct NeighbourFinder: Sendable {
   static let pauseAfterLoss = Duration.seconds(3)
   static let pauseAfterFailure = Duration.seconds(15)
   static let longestPause = Duration.seconds(300)
-  /// Time for which the node with the larger ID leaves the first attempt to the other. On a busy machine a link may
-  /// take this long. Two nodes that connect to each other at once stay without a link for long, and kernel 6.1 was seen
-  /// to break.
+  /// Time for which the node with the larger ID leaves the first attempt to the node with the smaller ID. On a busy
+  /// machine a link may take this long. Two nodes that connect to each other at once stay without a link for long, and
+  /// kernel 6.1 was seen to break.
   static let courtesy = Duration.seconds(5)
   /// Minimum time between attempts.
   static let attemptPause = Duration.milliseconds(500)
   /// While the node scans, an advertiser counts as present for this time after its last report. A discovery reports
   /// each advertiser in range at least once in 10.24 s.
   static let presence = Duration.seconds(12)
-  /// An advertiser that was reported within this time is preferred to the others.
+  /// An advertiser that was reported within this time is preferred to all others.
   static let recently = Duration.seconds(3)
   /// Pause after a failed attempt, in which advertisers in range are reported again.
   static let lookAround = Duration.seconds(2)
@@ -169,7 +169,8 @@ struct NeighbourFinder: Sendable {
     return address
   }
 
-  /// Whether to abandon an attempt: its advertiser was not reported since it began, and another one to connect to was.
+  /// Whether to abandon an attempt, because its advertiser was not reported since the attempt began, and another
+  /// suitable advertiser was.
   func isOutdone(
     _ address: BluetoothAddress, since began: Instant, linked: Set<BluetoothAddress>, peers: Set<PeerID>,
     at now: Instant

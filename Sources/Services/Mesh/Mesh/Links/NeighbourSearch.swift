@@ -34,7 +34,7 @@ final class NeighbourSearch {
   /// nodes that connect to each other wait until the first gives up.
   private static let connectTime = Duration.seconds(10)
   /// Pause after an attempt while another service expects a person, as a multiple of the attempt's duration. A radio
-  /// that connects may be unable to advertise an invitation.
+  /// cannot always advertise an invitation while it connects.
   private static let restShare = 2
   /// Timeout from the beginning of an attempt to the subscription.
   private static let attemptTime = Duration.seconds(20)
@@ -183,7 +183,7 @@ final class NeighbourSearch {
   /// Forgets all advertisers after an absence of the radio, and ignores failures during it.
   func loseAll() { finder.loseAll() }
 
-  /// Removes pauses that are not due to the peers' behaviour, and searches again.
+  /// Removes pauses, except those imposed for a peer's behaviour, and searches again.
   func forgive() {
     finder.forgive()
     find()
@@ -329,7 +329,7 @@ final class NeighbourSearch {
 }
 
 extension GATTService {
-  /// Whether the service is that of a mesh node.
+  /// Whether the service is the GATT service of a mesh node.
   var isNode: Bool {
     uuid == BitchatGATT.service
       && characteristics.contains { $0.uuid == BitchatGATT.characteristic.characteristic }

@@ -244,8 +244,8 @@ final class MeshMessages {
     disown(numbers)
   }
 
-  /// Releases evicted messages that were never stored. They were not acknowledged, and are reported again when
-  /// repeated.
+  /// Releases evicted messages that were never stored. They were not acknowledged, and are reported again when their
+  /// senders repeat them.
   private func disown(_ numbers: [UInt32]) {
     guard !unkept.isEmpty else { return }
     for number in numbers {

@@ -4,7 +4,7 @@ import Journal
 import Loop
 
 /// Time of day of the node. Phones drop packets that deviate by two minutes, so the node sends none before the clock is
-/// known to be right. Facts: bitchat.md section 16.
+/// trusted. Facts: bitchat.md section 16.
 @LoopActor
 final class ClockWatch {
   /// 2026-01-01, in milliseconds since 1970: earlier clocks are wrong.
@@ -39,7 +39,7 @@ final class ClockWatch {
     ageTimer.set(nil)
   }
 
-  /// Checks whether the clock is known to be right.
+  /// Checks whether the clock is trusted.
   func look() {
     guard node.isStarted, node.engine != nil else { return }
     let clock = node.clock

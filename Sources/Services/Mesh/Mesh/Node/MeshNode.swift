@@ -8,7 +8,7 @@ import MeshStore
 import Radio
 import Store
 
-/// The engine of the node with its clock, settings and store. The parts of the service share one node: they hand events
+/// The engine of the node with its clock, settings and store. The parts of the service share one node: they pass events
 /// to the engine, and get its actions through `onAction`.
 @LoopActor
 final class MeshNode {
@@ -31,7 +31,7 @@ final class MeshNode {
   private(set) var settings: MeshSettings
   /// Nickname set over D-Bus; nil for that of the settings.
   private var chosenNickname: String?
-  /// Hashes of what wipes have erased; nil without a wipe in the last day.
+  /// Hashes of the packets that wipes have erased; nil without a wipe in the last day.
   private(set) var erased: ErasedTraces?
   /// Limits the journal entries that peers can cause.
   private var lines: RateLimiter<JournalLine>
@@ -187,7 +187,7 @@ final class MeshNode {
     chosenNickname = nil
   }
 
-  /// Forgets what wipes have erased, a day after the last one.
+  /// Forgets the hashes of erased packets, a day after the last wipe.
   func forgetErased() {
     guard erased?.isOver(at: time) == true else { return }
     erased = nil
@@ -202,13 +202,13 @@ final class MeshNode {
   /// Whether a journal entry may be written now.
   func mayLog(_ line: JournalLine) -> Bool { lines.allow(line, at: now) }
 
-  /// Number of journal entries that were left out.
+  /// Number of journal entries that were not written because of the limit.
   var linesLeftOut: UInt64 { lines.total }
 
   /// Whether the radio can be used: it is present, and no other service needs it.
   var isRadioFree: Bool { !radio.isQuietWanted && radio.status.state != .waiting }
 
-  /// Reason why nothing can be sent now, in a sentence; nil if sending is possible.
+  /// Reason why nothing can be sent at present, in a sentence; nil if sending is possible.
   var hindrance: String? {
     switch state {
     case .stopped: keeper.trouble ?? (isStarted ? "The mesh is starting." : "The mesh is stopped.")

@@ -387,8 +387,8 @@ final class MeshPeers {
     node.changed()
   }
 
-  /// Ends the troubles that were not noted again in time. The object of a peer that is otherwise unknown goes with its
-  /// trouble.
+  /// Ends the troubles that were not noted again in time. The D-Bus object of an otherwise unknown peer is removed with
+  /// its trouble.
   private func dropTroubles() {
     let peers = troubles.takeExpired(at: node.now)
     troublesChanged(of: peers)

@@ -145,7 +145,7 @@ public final class MeshService {
   /// Answers a wipe when the disk and the uplink are erased.
   @LoopActor
   private final class WipeAnswer {
-    /// The error of the disk, and of the uplink; nil while the part is not done.
+    /// The outcome of the wipe at the disk and at the uplink: nil until the part has ended, and then its error, if any.
     var disk: (any CodedError)?? { didSet { answer() } }
     var uplink: (any CodedError)?? { didSet { answer() } }
     private var then: (@LoopActor ((any CodedError)?) -> Void)?
@@ -159,7 +159,7 @@ public final class MeshService {
     }
   }
 
-  /// Data that survives a wipe. Neighbours still send the erased packets, which must not come back.
+  /// Data that survives a wipe. Neighbours still send the erased packets, which must not be accepted again.
   private func survivors() -> WipeSurvivors {
     var random = node.makeRandom()
     var traces = node.erased ?? ErasedTraces(randomFrom: &random)
@@ -227,7 +227,7 @@ public final class MeshService {
 
   // MARK: Actions of the engine
 
-  /// Hands an action to the part that owns its subject.
+  /// Passes an action to the part of the service that handles it.
   ///
   /// - Returns: a change that is stored together with those of the other actions of an event.
   private func carryOut(_ action: MeshEngine.Action) -> MeshChange? {

@@ -9,7 +9,7 @@ import MeshStore
 protocol UplinkProgram: AnyObject {
   /// Replaces the keys of the peers that may send and get packets, as text.
   func setContacts(_ keys: [String])
-  /// Hands a packet over.
+  /// Passes a packet to the program.
   ///
   /// - Parameter then: called once, later: whether the program has stored the packet.
   func send(_ packet: UplinkPacket, then: @escaping @LoopActor (Bool) -> Void)
@@ -21,7 +21,8 @@ protocol UplinkProgram: AnyObject {
   func wipe(then: @escaping @LoopActor (Bool) -> Void)
 }
 
-/// Private messages outside of the mesh: hands packets of the engine to a program, and takes those that arrive.
+/// Private messages over the uplink: passes packets of the engine to a program, and handles those that the program has
+/// received.
 @LoopActor
 final class MeshUplink {
   /// Maximum keys of mutual favourites.
@@ -48,7 +49,7 @@ final class MeshUplink {
   ///
   /// - Parameters:
   ///   - key: this node's key, as text: `npub1` and 58 characters.
-  ///   - answer: called once, before anything is handed over, with the peer ID of this node. A wipe changes it, and the
+  ///   - answer: called once, before any packet is passed, with the peer ID of this node. A wipe changes it, and the
   ///     program's key must not outlive a wipe.
   func attach(
     _ program: any UplinkProgram, key: String, answer: @LoopActor (PeerID) -> Void = { _ in }
@@ -67,7 +68,7 @@ final class MeshUplink {
     node.handle(.uplinkClosed)
   }
 
-  /// The engine was made again.
+  /// Handles that the engine was created anew.
   func reopen() { if program != nil { open() } }
 
   private func open() {
@@ -120,8 +121,8 @@ final class MeshUplink {
 
   // MARK: Wipe
 
-  /// Erases the key and the packets of the program. A program that is away erases them when it learns that this node
-  /// has another peer ID.
+  /// Erases the key and the packets of the program. A program that is not running erases them when it finds that this
+  /// node has another peer ID.
   ///
   /// - Parameter then: called once, maybe at once: whether they are erased.
   func wipe(then: @escaping @LoopActor (Bool) -> Void) {
