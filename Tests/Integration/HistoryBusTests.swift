@@ -80,6 +80,21 @@ struct HistoryBusTests {
     #expect(rest.map(\.result) == ["failed"])
   }
 
+  @Test("A viewer gets the codes of failed transfers, and not the checker's reasons", arguments: [false, true])
+  @LoopActor
+  func viewer(isViewer: Bool) async throws {
+    let desk = try await Desk(keepFor: .seconds(3600), isForViewer: isViewer)
+    defer { desk.close() }
+    let checked = desk.verifier.transfers.add(.incoming, .connected)
+    checked.note(.done(CheckVerdict(.failed)))
+    checked.enter(.rejected)
+    desk.verifier.transfers.add(.incoming, .connected)
+      .enter(.failed, error: TuvaliError(.verifierTooManyMissing, .protocolViolation, "Lost."))
+    let results = try await desk.list(before: 0, limit: 0)
+    #expect(results.map(\.result) == ["failed", "rejected"])
+    #expect(results.map(\.reason) == ["TVV_TRA_002", isViewer ? "" : "checkerFailed"])
+  }
+
   @Test("With HistoryFor=0s, ListHistory fails with NotReady")
   @LoopActor
   func off() async throws {

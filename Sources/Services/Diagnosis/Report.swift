@@ -75,35 +75,12 @@ struct Report {
 
   // MARK: Reading
 
-  /// The settings of a configuration file whose values may be shown. The value of any other key, such as a name or a
-  /// path, is replaced by `…`.
-  static func settings(in text: String) -> [String] {
-    var section = ""
-    var settings: [String] = []
-    for line in text.split(whereSeparator: \.isNewline) {
-      let line = line.drop { $0 == " " || $0 == "\t" }
-      guard let first = line.first, first != "#", first != ";" else { continue }
-      if first == "[" {
-        section = String(line.dropFirst().prefix { $0 != "]" })
-        continue
-      }
-      let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      let value = parts.count == 2 ? parts[1].filter { $0 != " " } : ""
-      settings.append("\(section).\(parts[0]) = \(isPlain(value) ? value : "…")")
-    }
-    return settings
-  }
-
-  /// Words that are values of settings and identify nobody.
-  private static let words: Set = [
-    "yes", "no", "true", "false", "on", "off", "auto", "bluez", "air", "kernel", "client", "accept", "check", "hold",
-    "reject", "error", "warning", "notice", "info", "debug", "node", "relay", "mailbox", "mains", "battery",
-  ]
-
-  private static func isPlain(_ value: String) -> Bool {
-    if value.isEmpty || words.contains(value) { return true }
-    let digits = value.prefix { $0.isNumber || $0 == "." }
-    let units: Set = ["", "ms", "s", "min", "h", "K", "M", "G"]
-    return !digits.isEmpty && digits.count <= 6 && units.contains(String(value.dropFirst(digits.count)))
+  /// The settings that differ from their defaults. A value that may be any text, such as a name, a path or an address,
+  /// is replaced by `…`. Entries that the service does not understand are counted only.
+  ///
+  /// - Parameter complaints: number of entries that the service does not understand.
+  static func settings(_ changes: [SettingChange], complaints: Int) -> [String] {
+    let lines = changes.map { "\($0.name) = \($0.isFree ? "…" : $0.new)" }
+    return complaints == 0 ? lines : lines + ["invalid entries: \(complaints)"]
   }
 }

@@ -110,6 +110,29 @@ struct MetricsTests {
     #expect(count == 4)
   }
 
+  @Test("A pipe or a link in the place of the new file is replaced, and nothing is written to it")
+  func otherFiles() async throws {
+    let folder = try ScratchFolder()
+    try await LoopActor.run {
+      let time = VirtualTime()
+      let file = MetricsFile(
+        path: folder.path("metrics.prom"), interval: .seconds(15), scheduler: time, disk: time, text: { "text\n" })
+      try #require(mkfifo(folder.path("metrics.prom.new"), 0o600) == 0)
+      // A write to a pipe without a reader would block the test.
+      let reader = open(folder.path("metrics.prom.new"), O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+      defer { close(reader) }
+      file.begin()
+      time.advance(by: .seconds(1))
+      var status = stat()
+      #expect(lstat(folder.path("metrics.prom"), &status) == 0 && status.st_mode & S_IFMT == S_IFREG)
+      try folder.write(Array("other".utf8), to: "other")
+      try folder.linkSymbolically(folder.path("other"), as: "metrics.prom.new")
+      time.advance(by: .seconds(15))
+      #expect(try folder.read("other") == Array("other".utf8))
+      #expect(try folder.read("metrics.prom") == Array("text\n".utf8))
+    }
+  }
+
   @Test("If the folder of the metrics file does not exist, later writes are still attempted")
   @LoopActor
   func noFolder() async throws {

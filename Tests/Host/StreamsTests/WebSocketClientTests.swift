@@ -234,6 +234,16 @@ struct WebSocketClientTests {
     #expect(stand.events.last == .ended(.ended))
   }
 
+  @Test("A ping of the server, and an empty message, are signs of life and no messages")
+  @LoopActor
+  func signsOfLife() throws {
+    let stand = try Stand()
+    stand.serverPings()
+    #expect(stand.events == [.proxied, .opened, .pong])
+    stand.serverSends([])
+    #expect(stand.events == [.proxied, .opened, .pong, .pong])
+  }
+
   @Test("A WebSocket server that reads nothing is disconnected when 1 MiB of output waits")
   @LoopActor
   func slowServer() throws {

@@ -95,6 +95,106 @@ struct EventProgramTests {
     }
   }
 
+  @Test("An event whose end is awaited, such as a credential, is not dropped for later ones")
+  func awaited() async {
+    await LoopActor.run {
+      let rig = Rig()
+      var ends: [EventProgram.End] = []
+      // The worker has the first event, so the others wait.
+      rig.program.post(.int(0))
+      rig.program.add(.string("credential")) { ends.append($0) }
+      for number in 1...(EventProgram.waitingLimit + 5) { rig.program.post(.int(Int64(number))) }
+      #expect(rig.program.dropped == 6)
+      for _ in 0..<3 { rig.worker.step() }
+      #expect(rig.texts == ["0\n", "\"credential\"\n", "7\n"] && ends == [.exited(0)])
+    }
+  }
+
+  @Test("A program that fails for every event is reported ten times, and then each hundredth time")
+  func fails() async {
+    await LoopActor.run {
+      let rig = Rig()
+      rig.answer(.notStarted(ENOENT))
+      for number in 1...250 {
+        rig.program.post(.int(Int64(number)))
+        rig.worker.step()
+      }
+      #expect(rig.program.failed == 250 && rig.complaints.count == 12)
+    }
+  }
+
+  @Test("The command ends after the events that wait, or after 60 s with the number of those that are left")
+  func finish() async {
+    await LoopActor.run {
+      let (rig, time) = (Rig(), VirtualTime())
+      var ends = 0
+      rig.program.whenFinished(on: time) { ends += 1 }
+      #expect(ends == 1)
+      for number in 1...3 { rig.program.post(.int(Int64(number))) }
+      rig.program.whenFinished(on: time) { ends += 1 }
+      rig.worker.step()
+      time.advance(by: .seconds(59))
+      #expect(ends == 1)
+      time.advance(by: .seconds(1))
+      #expect(ends == 2 && rig.complaints.count == 1)
+      #expect(rig.complaints.first?.hasSuffix("last events: 2.") == true)
+      rig.program.whenFinished(on: time) { ends += 1 }
+      while rig.worker.count > 0 { rig.worker.step() }
+      #expect(ends == 3 && rig.complaints.count == 1)
+    }
+  }
+
+  @Test("A program that does not exist, or is not an executable file, is a usage error before the first event")
+  func missing() async throws {
+    let folder = try ScratchFolder()
+    try folder.write([], to: "text")
+    await LoopActor.run {
+      for name in ["", "no-such-program", folder.path, folder.path("text"), "/nowhere/at/all"] {
+        #expect(throws: Failure.self, "\(name)") { try EventProgram(name).check() }
+      }
+      for name in ["sh", "/bin/sh"] { #expect(throws: Never.self) { try EventProgram(name).check() } }
+    }
+  }
+
+  @Test("A program that takes too long is killed with the programs that it has started")
+  func tooLong() throws {
+    let folder = try ScratchFolder()
+    let script = "#!/bin/sh\nsleep 600 &\necho $! >\"$0.pid\"\nwait\n"
+    try folder.write(Array(script.utf8), to: "slow")
+    chmod(folder.path("slow"), 0o700)
+    var limit = Duration.milliseconds(250)
+    var end = EventProgram.spawn(folder.path("slow"), [], limit: limit)
+    // On a loaded machine the script may not have begun when the time is over.
+    while !folder.exists("slow.pid"), limit < .seconds(60) {
+      limit *= 2
+      end = EventProgram.spawn(folder.path("slow"), [], limit: limit)
+    }
+    #expect(end == .timedOut)
+    let words = String(decoding: try folder.read("slow.pid"), as: UTF8.self).split(separator: "\n")
+    let child = try #require(words.first.flatMap { pid_t($0) })
+    // The kernel removes a killed process after its parent has seen the end.
+    while kill(child, 0) == 0, !Self.isZombie(child) { sched_yield() }
+    #expect(kill(child, 0) != 0 || Self.isZombie(child))
+  }
+
+  private static func isZombie(_ process: pid_t) -> Bool {
+    let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+    return status?.contains("State:\tZ") ?? true
+  }
+
+  @Test("Shell syntax in a text of a peer reaches the program as it is")
+  func noShell() throws {
+    let folder = try ScratchFolder()
+    try folder.write(Array("#!/bin/sh\ncat >\"$0.input\"\necho \"$#\" >\"$0.count\"\n".utf8), to: "handler")
+    chmod(folder.path("handler"), 0o700)
+    let text = "$(touch \(folder.path("trace"))); `touch \(folder.path("trace"))` | touch \(folder.path("trace"))"
+    let input = JSONWriter.write(.object([.init("text", .string(text))]))
+    #expect(EventProgram.spawn(folder.path("handler"), Array(input.utf8)) == .exited(0))
+    #expect(String(decoding: try folder.read("handler.input"), as: UTF8.self) == input)
+    #expect(String(decoding: try folder.read("handler.count"), as: UTF8.self) == "0\n")
+    #expect(!folder.exists("trace"))
+  }
+
   @Test("The --exec program can read its event from standard input, even if it is larger than a pipe's buffer")
   func real() {
     let large = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)

@@ -332,6 +332,22 @@ struct NostrEngineTests {
     }
   }
 
+  @Test("A text in a channel is refused if no relay takes it, and is not lost silently")
+  func channelWithoutRelay() throws {
+    var (world, channel) = try Self.channelPair("u4pruy")
+    for address in [NostrWorld.one, NostrWorld.two] { world.relays[address]?.isSilent = true }
+    for number in 1...NostrLimits.unansweredEvents {
+      world.carryOut(0, try world.nodes[0].say("\(number)", in: channel, at: world.now, wall: world.wall))
+    }
+    #expect(throws: NostrError.noRelay) {
+      try world.nodes[0].say("one more", in: channel, at: world.now, wall: world.wall)
+    }
+    world.handle(0, .network(isReady: false))
+    #expect(throws: NostrError.noRelay) {
+      try world.nodes[0].say("offline", in: channel, at: world.now, wall: world.wall)
+    }
+  }
+
   @Test("Presence in a channel of 5 characters is published every 40 to 80 s")
   func presence() throws {
     var (world, channel) = try Self.channelPair("u4pru")

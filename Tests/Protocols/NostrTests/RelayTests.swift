@@ -166,6 +166,16 @@ struct RelaySessionTests {
     #expect(world.logs[0].closes.map(\.fault) == [.flood])
   }
 
+  @Test("A relay that sends more than 50 pings or empty messages in a second is closed and waits")
+  func pings() throws {
+    var world = try Self.world()
+    for _ in 0..<(NostrLimits.otherMessagesPerSecond / 2) { world.handle(0, .ponged(Self.one)) }
+    #expect(world.state(0, Self.one) == .live)
+    for _ in 0..<NostrLimits.otherMessagesPerSecond { world.handle(0, .ponged(Self.one)) }
+    #expect(world.logs[0].closes.map(\.fault) == [.flood])
+    #expect(Self.isWaiting(world.state(0, Self.one)) && world.state(0, Self.two) == .live)
+  }
+
   @Test("A Nostr event over 64 KiB is dropped, and its relay stays connected")
   func longEvents() throws {
     var world = try Self.world()

@@ -51,6 +51,44 @@ struct ExaminationTests {
     #expect(failed?.remedy.contains("earshotd.service above") == true)
   }
 
+  @Test("A service on the simulated radio is a warning, and BlueZ and adapters are not examined")
+  func simulated() {
+    let findings = findings {
+      $0.service?.radioStack = ""
+      ($0.isBluetoothdRunning, $0.blueZ, $0.adapters) = (false, nil, [])
+    }
+    #expect(findings.filter { $0.level != .ok }.map(\.topic) == ["radio"])
+    // While the service waits for bluetoothd, it has no stack either.
+    let waiting = finding("adapter") {
+      $0.service?.radioState = "waiting"
+      $0.service?.radioStack = ""
+      $0.adapters = []
+    }
+    #expect(waiting?.level == .error)
+  }
+
+  @Test("A missing policy is an error only while the service has no name on the bus")
+  func policy() {
+    #expect(finding("policy") { $0.hasPolicy = false } == nil)
+    #expect(finding("policy") { ($0.hasPolicy, $0.service) = (false, nil) }?.level == .error)
+  }
+
+  @Test("A service that is on the bus but does not answer is not reported as missing")
+  func silentService() {
+    let found = finding("service") { ($0.service, $0.serviceError) = (nil, "It did not answer in time.") }
+    #expect(found?.level == .error && found?.sentence.contains("does not answer. It did not answer") == true)
+    #expect(found?.remedy.contains("restart earshotd") == true)
+  }
+
+  @Test("A unit that uses the network and was never enabled is not a warning, and a failed one is an error")
+  func optionalUnits() {
+    for name in Examination.optionalUnits {
+      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive", file: "disabled")] }?.level == .ok)
+      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive")] }?.level == .warning)
+      #expect(finding("units") { $0.units = [.init(name: name, active: "failed")] }?.level == .error)
+    }
+  }
+
   @Test("On a machine without an adapter `earshot doctor` reports this error, and nothing on the radio's roles")
   func noAdapter() {
     let findings = findings { $0.adapters = [] }
@@ -127,6 +165,68 @@ struct ExaminationTests {
       let found = finding("units") { $0.units = [unit] }
       #expect(found?.level == level && found?.sentence.contains("earshotd.service") == true, "\(unit)")
     }
+  }
+
+  @Test("earshot-nostrd is off by default, which is no problem; one that fails or does not start again is reported")
+  func uplinkUnit() {
+    let name = "earshot-nostrd.service"
+    let cases: [(MachineFacts.Unit, Finding.Level)] = [
+      (.init(name: name, active: "inactive", file: "disabled"), .ok),
+      (.init(name: name, active: "inactive"), .warning), (.init(name: name, active: "failed"), .error),
+      (.init(name: name, file: "disabled"), .warning), (.init(name: name), .ok),
+    ]
+    for (unit, level) in cases {
+      let found = finding("units") { $0.units = [unit] }
+      #expect(found?.level == level && found?.sentence.contains(name) == true, "\(unit)")
+    }
+    #expect(!findings().contains { ["uplink", "proxy", "relays"].contains($0.topic) })
+  }
+
+  @Test("A proxy that is away is an error that names the proxy's setting, and nothing is said about relays")
+  func proxy() {
+    let findings = findings { $0.uplink = .init(state: "waitingForProxy", reason: "Nothing is sent since 10:00.") }
+    let found = findings.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
+    #expect(found.map(\.topic) == ["proxy"] && found.map(\.level) == [.error])
+    #expect(found.first?.sentence == "Nothing is sent since 10:00." && found.first?.remedy.contains("Proxy=") == true)
+  }
+
+  @Test("Connected relays are counted, and each relay that is refused or lost is a warning with its reason")
+  func relays() {
+    let relays: [MachineFacts.Uplink.Relay] = [
+      .init(address: "wss://a.example", state: "live"),
+      .init(address: "wss://b.example", state: "waiting", reason: "The certificate is not trusted."),
+      .init(address: "ws://c.example", state: "refused", reason: "ws://c.example has no TLS."),
+    ]
+    let found = findings { $0.uplink = .init(relays: relays) }
+    #expect(found.filter { $0.topic == "uplink" || $0.topic == "proxy" }.map(\.level) == [.ok, .ok])
+    let lines = found.filter { $0.topic == "relays" }
+    #expect(lines.map(\.level) == [.warning, .ok, .warning])
+    #expect(lines.map(\.sentence)[0] == "ws://c.example has no TLS." && lines[0].remedy.contains("Relays="))
+    #expect(lines.map(\.sentence)[1] == "1 of 2 relays are connected.")
+    #expect(lines.map(\.sentence)[2] == "wss://b.example is not connected. The certificate is not trusted.")
+  }
+
+  @Test("Each state of earshot-nostrd has a finding, and a state without messages is not called usable")
+  func uplinkStates() {
+    let levels: [String: Finding.Level] = [
+      "starting": .warning, "failed": .error, "noMesh": .error, "waitingForProxy": .error, "idle": .ok,
+      "connecting": .warning, "ready": .ok,
+    ]
+    for (state, level) in levels {
+      let all = findings { $0.uplink = .init(state: state, reason: level == .ok ? "" : "A reason.") }
+      let found = all.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
+      let worst =
+        found.contains { $0.level == .error }
+        ? Finding.Level.error
+        : found.contains { $0.level == .warning } ? .warning : .ok
+      #expect(!found.isEmpty && worst == level, "\(state)")
+    }
+    let clearnet = finding("uplink") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") }
+    #expect(clearnet?.level == .warning)
+    #expect(finding("proxy") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") } == nil)
+    #expect(
+      findings { $0.uplink = .init(relays: [.init(address: "wss://a", state: "live")]) }
+        .contains { $0.sentence == "1 of 1 relay is connected." })
   }
 
   @Test("`earshot doctor` warns about a systemd drop-in that removes CAP_NET_RAW, and names it")

@@ -41,6 +41,33 @@ struct DoctorRunTests {
     #expect(topics.isSuperset(of: ["group", "clock"]) && !topics.contains("service"))
   }
 
+  @Test("While earshot-nostrd runs, doctor examines its proxy and its relays")
+  @LoopActor
+  func uplink() async throws {
+    let bus = try PrivateBus()
+    defer { bus.stop() }
+    let daemon = BusConnection(address: .address(bus.address))
+    defer { daemon.close() }
+    let relay: DBusValue = .structure(
+      ["ws://a.example", "messages", "refused", "It has no TLS."].map { DBusValue.string($0) })
+    let values: [(String, String, DBusValue)] = [
+      ("State", "s", .string("waitingForProxy")), ("Reason", "s", .string("Nothing is sent since 10:00.")),
+      ("Relays", "a(ssss)", .array(of: "(ssss)", [relay])),
+    ]
+    let properties = values.map { name, type, value in
+      Property(name, type, documentation: "A value.", audience: .everybody, get: { value })
+    }
+    let interface = Interface(
+      "org.earshot.Uplink1", documentation: "The uplink.", audience: .everybody, properties: properties)
+    let object = daemon.objects.export("/org/earshot/uplink", interfaces: [interface])
+    defer { object.cancel() }
+    daemon.connect(name: "org.earshot.Nostr")
+    try await daemon.ready()
+    let call = await ToolCall.run(try Self.part(), ["doctor", "--bus", bus.address])
+    #expect(call.output.contains("proxy") && call.output.contains("Nothing is sent since 10:00."))
+    #expect(call.output.contains("It has no TLS."))
+  }
+
   @Test("`earshot report` writes a report even without a bus")
   @LoopActor
   func report() async throws {

@@ -58,6 +58,28 @@ struct MetricsNamesTests {
     }
   }
 
+  /// Whether promtool of Prometheus is in `$PATH`.
+  private static var hasPromtool: Bool {
+    let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+    return folders.contains { FileManager.default.isExecutableFile(atPath: "\($0)/promtool") }
+  }
+
+  @Test("promtool has nothing to say about the metrics", .enabled(if: hasPromtool, "this needs promtool"))
+  func promtool() async throws {
+    let folder = try ScratchFolder()
+    let text = await LoopActor.run { MetricsText.text(Self.metrics()) }
+    try folder.write(Array(text.utf8), to: "metrics.prom")
+    let input = open(folder.path("metrics.prom"), O_RDONLY | O_CLOEXEC)
+    let output = open(folder.path("output"), O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    defer {
+      close(input)
+      close(output)
+    }
+    let status = try Program(["promtool", "check", "metrics"], passing: [0: input, 1: output, 2: output]).wait()
+    #expect(status == 0)
+    #expect(String(decoding: try folder.read("output"), as: UTF8.self) == "")
+  }
+
   @Test("The dashboard is valid JSON and uses only documented metrics")
   func dashboard() throws {
     let text = try Self.text("examples/grafana/earshot.json")

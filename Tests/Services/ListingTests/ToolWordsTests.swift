@@ -57,6 +57,23 @@ struct ToolWordsTests {
     }
   }
 
+  @Test("Each state in a label of a metric is explained as a state of its service")
+  func states() throws {
+    let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/metrics.md")
+    let explain = ExplainCommand(Self.parts)
+    var kinds: [String: Int] = [:]
+    for row in try String(contentsOf: page, encoding: .utf8).components(separatedBy: "label `state`:").dropFirst() {
+      let states = row.prefix { $0 != "\n" }.matches(of: #/`(\w+)`/#).map { String($0.1) }
+      for state in states {
+        let found = try explain.find(state).map(\.kind).filter { $0.hasPrefix("state of the ") }
+        #expect(!found.isEmpty, "\(state)")
+        for kind in found { kinds[kind, default: 0] += 1 }
+      }
+    }
+    #expect(kinds.count == 5, "\(kinds)")
+  }
+
   @Test("`earshot explain` explains the checker's reasons as the checker's manual does")
   func checkerReasons() throws {
     let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -52,7 +52,8 @@ public enum UplinkRefusal: String, Error, CaseIterable, Hashable, Sendable {
   case stranger
   /// The sender of the packet is blocked.
   case blocked
-  /// The timestamp of the packet is more than 25 h old, or more than 15 min in the future.
+  /// Its timestamp is more than 25 h old, or more than 15 min in the future; or it is a favourite notice older than
+  /// another one of its sender.
   case date
   /// The node is a relay, or its clock is not trusted.
   case notReady

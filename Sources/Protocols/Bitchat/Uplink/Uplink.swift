@@ -213,6 +213,13 @@ struct Uplink: Sendable {
     due = now.advanced(by: Self.pause)
   }
 
+  /// The program has answered a packet that was withdrawn meanwhile.
+  private mutating func endWithdrawn(_ id: UplinkPacket.ID, at now: Instant) {
+    guard underWay[id] == .withdrawn else { return }
+    underWay[id] = nil
+    due = now
+  }
+
   /// Handles the arrival of a message, over the mesh or the uplink. The program need not repeat the message.
   mutating func settle(_ message: MessageID, of peer: PeerID) -> [Intent] {
     let id = UplinkPacket.ID(.message, message, of: peer)

@@ -18,19 +18,19 @@ extension Journal.MessageID {
 
   /// A beacon was received and reported.
   static let broadcastNotified = Journal.MessageID(
-    "BroadcastNotified", "65a1f8d03b7e4c92b14d0e7c8f52a396", "Somebody nearby wants to talk",
+    "BroadcastNotified", "65a1f8d03b7e4c92b14d0e7c8f52a396", "A beacon of the local broadcast channel was received",
     """
-    A beacon of the local broadcast channel was received. Local programs are notified of as many a day as NotifyLimit=
-    in [Broadcast] allows; further beacons are counted and dropped. With 0 programs are never notified.
+    Somebody nearby wants to talk. Local programs are notified of as many beacons a day as NotifyLimit= in [Broadcast]
+    allows. Further beacons are counted and dropped. With NotifyLimit=0, programs are never notified.
     """)
 
   /// Reports were dropped because of the limits on peers.
   static let broadcastFlooded = Journal.MessageID(
     "BroadcastFlooded", "0e84b6d27f3c4915a90b5d1e6c72f843", "More messages arrive nearby than the limits allow",
     """
-    Either there are very many people nearby, or somebody invents addresses, which the protocol cannot prevent.
-    Messages of known peers are received as before, but those of new peers only in part. This log message has the
-    counters; it is written once a minute at most.
+    Either there are very many people nearby, or a device uses many invented addresses, which the protocol cannot
+    prevent. Messages of known peers are received as before, but those of new peers only in part. This log message has
+    the counters; it is written once a minute at most.
     """)
 
   /// A message or a beacon was not broadcast for its whole time.

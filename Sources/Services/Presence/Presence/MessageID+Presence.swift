@@ -28,8 +28,8 @@ extension Journal.MessageID {
   static let presencePaused = Journal.MessageID(
     "PresencePaused", "e93d5a1f60c74b2c97b8f1d42ea0657c", "Discovery is paused because of too many announcements",
     """
-    More than 50 new announcements arrived in a second. Discovery goes on after a pause of 30 s, which doubles
-    each time up to 10 min. Known peers that are nearby stay so during the pause, and can be reached.
+    More than 50 new announcements arrived in a second. Discovery continues after a pause of 30 s, which doubles
+    each time up to 10 min. Known peers that are nearby stay nearby during the pause, and can be reached.
     """)
 
   /// The announcement of this machine cannot be renewed.
@@ -44,8 +44,8 @@ extension Journal.MessageID {
   static let presenceOldPhone = Journal.MessageID(
     "PresenceOldPhone", "5d0f7be94a1c4c36a2e88f6b93d1705e", "A phone with an old Thali library has connected",
     """
-    Phones with the library of 2016 to 2018 begin an RFCOMM link with text, which the document does not have. The link
-    was closed. Such a phone is reported once a day; the counter OldPhones has their number.
+    Phones with the library of 2016 to 2018 begin an RFCOMM link with text, which the protocol document does not define.
+    The link was closed. Such a phone is reported once a day; the counter OldPhones has their number.
     """)
 
   /// All message IDs of private presence.

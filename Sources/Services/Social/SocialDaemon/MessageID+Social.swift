@@ -18,7 +18,7 @@ extension Journal.MessageID {
   static let socialStoreTrouble = Journal.MessageID(
     "SocialStoreTrouble", "2b98e0d75ac14c6fb3f1470d9e6a8c35", "The social server cannot store blobs",
     """
-    The message says why. Until this is corrected, blobs and commands that write are refused; reading continues.
+    The message gives the reason. Until this is corrected, blobs and commands that write are refused; reading continues.
     Nothing that was acknowledged is lost. If the disk is full, free space; if the limit StoreSize= is reached, remove
     blobs (earshot social rm) and purge them (earshot social gc), or raise the limit.
     """)
@@ -45,8 +45,8 @@ extension Journal.MessageID {
   static let socialNoCertificate = Journal.MessageID(
     "SocialNoCertificate", "87343e173d9f44bab3012bb20fa72d2f", "The certificate of the social server cannot be used",
     """
-    The message says why, and whether an earlier certificate stays in use. Correct Certificate= and CertificateKey= in
-    the section [Social] of social.conf, or the files, and reload: systemctl reload earshot-sociald.
+    The message gives the reason, and states whether an earlier certificate stays in use. Correct Certificate= and
+    CertificateKey= in the section [Social] of social.conf, or the files, and reload: systemctl reload earshot-sociald.
     """)
 
   static let social: [Journal.MessageID] = [

@@ -38,6 +38,8 @@ public final class HistoryKeeper {
   private let file = Locked<HistoryFile?>(nil)
   private var waiting: [HistoryEntry] = []
   private var isWriting = false
+  /// Number of reads that wait for the disk.
+  private var reading = 0
   /// Whether old entries must be removed even if no entry is added.
   private var isPruneDue = false
   /// Numbers of listed transfers whose result is recorded.

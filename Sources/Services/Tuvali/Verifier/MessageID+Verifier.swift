@@ -17,7 +17,7 @@ extension MessageID {
 
   /// Storing credentials across a restart fails.
   static let storeDegraded = MessageID(
-    "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Credentials cannot be stored on the disk as they should",
+    "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Received credentials cannot be stored reliably on the disk",
     """
     The message names the problem: the state directory is missing, read-only, full, or open to others; the disk fails
     or hangs; or files cannot be read or erased. The verifier continues to serve wallets. Credentials that are stored in
@@ -47,8 +47,8 @@ extension MessageID {
   static let storeCrowded = MessageID(
     "StoreCrowded", "b1f6a2de0c7446c9a7d5e83f19b04c2e", "Many credentials wait for a verdict",
     """
-    The rest of the capacity is for phones that wait for their verdict: a credential that is not judged while its phone
-    is connected is erased, and the phone receives an error.
+    The remaining capacity is reserved for phones that wait for their verdict. A credential that is not judged while its
+    phone is connected is erased, and the phone receives an error.
     List the credentials that wait with: earshot transfers
     Then judge each (earshot transfers accept NAME, earshot transfers reject NAME).
     """)
@@ -83,7 +83,7 @@ extension MessageID {
 
   /// The history of transfers cannot be written, or can be written again.
   static let historyDegraded = MessageID(
-    "HistoryDegraded", "0ddc063993e2b3cd01b0ea462baf6cb2", "The history of transfers is not stored as it should be",
+    "HistoryDegraded", "0ddc063993e2b3cd01b0ea462baf6cb2", "The history of transfers cannot be stored reliably",
     """
     The message names the problem: the disk fails, is full or read-only, or the file was damaged and a new one was
     begun. Transfers are not affected. Results wait in memory until the disk works again; a restart before that loses

@@ -6,7 +6,7 @@ extension Journal.MessageID {
     "UplinkProxyLost", "0d5b7e0c3f9a4c5f8a36b1f2e47d9c60", "The proxy for Nostr relays cannot be used",
     """
     The message gives the address and the reason. Nothing is sent to relays meanwhile, and messages wait. The service
-    asks the proxy again at intervals of up to 1 min. Start the proxy, or set Proxy= in uplink.conf.
+    checks the proxy again at intervals of up to 1 min. Start the proxy, or set Proxy= in uplink.conf.
     """)
 
   /// The proxy can be used again.
@@ -21,7 +21,7 @@ extension Journal.MessageID {
     "UplinkStoreFailed", "6e92f0b4d7c34a18b3f1c85e29a06d7b", "The Nostr key or the outbox cannot be stored or read",
     """
     The message names the file and the reason. If the key cannot be read, nothing is sent or received. A message that
-    cannot be stored is refused, and earshotd hands it over again.
+    cannot be stored is refused, and earshotd passes it to the uplink again.
     """)
 
   /// The keys and the outbox were destroyed.

@@ -19,8 +19,9 @@ enum RelayConnectionEvent: Sendable, Equatable {
   case opened(RelayLink)
   case received(RelayLink, [UInt8])
   case ponged(RelayLink)
-  /// - Parameter isProxyGone: whether the connection ended because the proxy cannot be used.
-  case ended(RelayLink, reason: String, isProxyGone: Bool)
+  /// - Parameter proxyProblem: why the proxy itself cannot be used, as part of a sentence whose subject is the proxy;
+  ///   nil if it can.
+  case ended(RelayLink, reason: String, proxyProblem: String?)
 }
 
 /// The WebSocket connections to relays. Each has SOCKS credentials of its own, so that `tor` uses a circuit of its own

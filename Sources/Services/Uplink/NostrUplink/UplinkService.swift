@@ -37,9 +37,7 @@ final class UplinkService {
     let reason: String
   }
 
-  /// Maximum received texts that wait for the node.
-  private static let arrivalLimit = 1000
-  /// The pause before the proxy is checked again, which doubles after each attempt.
+  /// The pause before the proxy is asked again, doubled after each attempt until a relay is reached.
   private static let (firstPause, longestPause) = (Duration.seconds(2), Duration.seconds(60))
   /// The pause before a text that the node could not handle is passed to it again.
   private static let deliveryPause = Duration.seconds(5)
@@ -387,6 +385,9 @@ final class UplinkService {
     deliver()
   }
 
+  /// Leaves further messages at the relays while too many wait for the node.
+  private func limitArrivals() { engine?.isHolding = arrivals.count >= arrivalLimit }
+
   /// Passes received texts to the node, one at a time.
   private func deliver() {
     guard delivering == nil, !isStopped, mesh.isAttached, let first = arrivals.first else { return }
@@ -466,7 +467,9 @@ final class UplinkService {
   }
 
   /// The missing parts and the remedy; empty if nothing is missing.
-  var reason: String {
+  var reason: String { reason(namesRelays: true) }
+
+  private func reason(namesRelays: Bool) -> String {
     var sentences: [String] = []
     if route == .clearnet {
       sentences.append(

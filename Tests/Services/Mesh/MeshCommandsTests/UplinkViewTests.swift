@@ -33,6 +33,14 @@ struct UplinkViewTests {
     #expect(text.contains("  wss://a.example  waiting: It") && !text.contains("\u{1B}"))
   }
 
+  @Test("One message that waits is written in the singular, and no counter's meaning is wider than the terminal")
+  func singular() {
+    let counters = UplinkCounters.table.meanings.keys.sorted().map { Tally($0, 1) }
+    let text = UplinkView(["Waiting": .uint32(1), "Counters": .tallies(counters)]).text(width: 80)
+    #expect(text.hasPrefix("waiting  1 message or receipt\ncounters\n"))
+    #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
+  }
+
   @Test("`mesh uplink` shows an empty state if its D-Bus properties are missing or malformed")
   func malformed() {
     let view = UplinkView(["State": .uint32(1), "Relays": .array(of: "s", [.string("x")])])

@@ -138,7 +138,23 @@ struct HistoryTests {
     #expect(try rig.entries(limit: 1000).count == 1000)
   }
 
-  @Test("A damaged history database is set aside, and a new history begins")
+  @Test("At most eight reads wait for the disk")
+  func reads() async throws {
+    let folder = try ScratchFolder()
+    await LoopActor.run {
+      let rig = Rig(folder)
+      var count = 0
+      for _ in 0..<HistoryKeeper.readLimit {
+        #expect(rig.keeper.mayRead)
+        rig.keeper.read(before: nil, limit: 1) { _ in count += 1 }
+      }
+      #expect(!rig.keeper.mayRead && count == 0)
+      rig.time.advance(by: .zero)
+      #expect(rig.keeper.mayRead && count == HistoryKeeper.readLimit)
+    }
+  }
+
+  @Test("A damaged database is set aside for HistoryFor=, and a new history begins")
   @LoopActor
   func damaged() async throws {
     let folder = try ScratchFolder()

@@ -198,7 +198,7 @@ struct UplinkServiceTests {
     #expect(again.service.waiting == 0)
   }
 
-  @Test("`earshot mesh uplink` explains each counter of the uplink")
+  @Test("The tool knows the meaning of each counter, state and message of the journal")
   @LoopActor
   func meanings() throws {
     let (_, ann, _) = try Self.pair(try Self.folder())
@@ -258,6 +258,113 @@ struct UplinkServiceTests {
     let next = ann.key
     ann.mesh.attach(as: "another node")
     #expect(ann.key == next)
+  }
+
+  @Test("After a wipe the proxy gets another password, so that the new key gets other circuits than the former one")
+  @LoopActor
+  func circuits() throws {
+    let folder = try Self.folder()
+    let (relay, ann, bob) = try Self.pair(folder)
+    #expect(relay.users.count == 2 && Set(relay.users).count == 1 && Set(relay.passwords).count == 2)
+    ann.mesh.onRequest?(.wipe { _ in })
+    ann.clock.run()
+    ann.mesh.attach(as: "another node")
+    ann.setContacts([bob.key])
+    #expect(relay.users.count == 3 && Set(relay.passwords).count == 3)
+  }
+
+  @Test("A key whose node is not stored is replaced at the next start, because a wipe of the node would not reach it")
+  @LoopActor
+  func keyWithoutNode() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    func start() -> UplinkStand {
+      UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    }
+    func stop(_ stand: UplinkStand) {
+      stand.service.stop {}
+      clock.run()
+    }
+    var keys: [String] = []
+    for isAttached in [false, true, true] {
+      let stand = start()
+      keys.append(stand.key)
+      if isAttached { stand.mesh.attach(as: "node") }
+      stop(stand)
+    }
+    #expect(keys.count == 3 && keys.allSatisfy { $0.hasPrefix("npub1") })
+    #expect(keys[0] != keys[1] && keys[1] == keys[2])
+  }
+
+  @Test("A wipe also erases records of the outbox that cannot be read")
+  @LoopActor
+  func damagedRecords() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    var ann: UplinkStand? = UplinkStand(
+      clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann?.mesh.attach(as: "node")
+    ann?.setContacts([bob.key])
+    ann?.send(Self.packet, to: bob.key)
+    ann?.service.stop {}
+    clock.run()
+    ann = nil
+    let isRecord = { (name: String) in name.hasSuffix(".record") || name.hasSuffix(".damaged") }
+    let record = try #require(try folder.files().first { isRecord($0.key) })
+    try folder.write(Array(record.value.dropLast()) + [record.value[record.value.count - 1] ^ 1], to: record.key)
+    let again = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    #expect(again.service.waiting == 0 && !again.service.reason.isEmpty)
+    #expect(try folder.files().keys.contains(where: isRecord))
+    again.mesh.attach(as: "node")
+    again.mesh.onRequest?(.wipe { _ in })
+    clock.run()
+    #expect(try folder.files().keys.contains(where: isRecord) == false)
+    #expect(again.counter("Wipes") == 1 && !again.key.isEmpty)
+  }
+
+  @Test("Texts stay at their relays while too many wait for the node, and each arrives once")
+  @LoopActor
+  func manyArrivals() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"), arrivals: 2)
+    for (stand, other) in [(ann, bob), (bob, ann)] {
+      stand.mesh.attach(as: "node")
+      stand.setContacts([other.key])
+    }
+    bob.mesh.handles = false
+    for number in 1...4 { ann.send("bitchat1:\(number)", to: bob.key, as: "\(number)") }
+    #expect(bob.counter("WaitingTexts") == 2 && bob.counter("UnopenedEnvelopes") == 2)
+    bob.mesh.handles = true
+    clock.advance(by: .seconds(70))
+    #expect(bob.mesh.delivered.map(\.text).sorted() == (1...4).map { "bitchat1:\($0)" })
+    #expect(bob.counter("WaitingTexts") == 0)
+  }
+
+  @Test("A proxy that refuses each user is asked with growing pauses, although it answers the greeting")
+  @LoopActor
+  func refusingProxy() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    relay.refusesUsers = true
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    ann.mesh.attach(as: "node")
+    ann.setContacts([UplinkStand(clock, relay, trust: folder.path("trust.pem")).key])
+    #expect(ann.service.status == .waitingForProxy && ann.service.reason.contains("user name"))
+    let dials = relay.dials
+    clock.advance(by: .seconds(3600))
+    // After pauses of 2 to 32 s one a minute, each time the greeting and a relay. The other uplink has no contact.
+    #expect((100...140).contains(relay.dials - dials))
+    #expect(relay.targets.isEmpty)
+    relay.refusesUsers = false
+    clock.advance(by: .seconds(61))
+    #expect(ann.service.status == .ready)
   }
 
   @Test("A text in a geohash channel reaches others there, with a key that is not the private messages' key")

@@ -27,14 +27,13 @@ struct UplinkSettingsTests {
     #expect(settings.problems(allowsClearnet: true).count == 1)
   }
 
-  @Test("config/uplink.conf equals the default configuration file")
-  func defaultFile() throws {
+  private static func text(_ path: String) throws -> String {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     return try String(contentsOf: top.appendingPathComponent(path), encoding: .utf8)
   }
 
-  @Test("config/uplink.conf is the default file")
+  @Test("config/uplink.conf equals the default configuration file")
   func defaultFile() throws {
     let isCurrent = try Self.text("config/uplink.conf") == UplinkDaemon.configuration.defaultFile
     #expect(isCurrent)
