@@ -122,15 +122,12 @@ public struct Configuration: Sendable {
           entry.isUnclosed
           ? .because("a value that begins with a quotation mark must end with one, and contain no other") : nil
         guard let reason = unclosed ?? key.assign(entry.value, &self) else { continue }
-        var outcome = "Its value stays"
-        var purpose = ""
-        if let inForce {
-          _ = key.assign(key.show(inForce), &self)
-        } else if let value = key.erasesLeast {
-          _ = key.assign(value, &self)
-          (outcome, purpose) = ("Its value is", " until this is corrected, so that nothing is erased by mistake")
-        }
-        sentence = Self.sentence(for: reason, of: key, value: entry.value) + " \(outcome) \(quoted(key))\(purpose)."
+        sentence = Self.sentence(for: reason, of: key, value: entry.value) + " \(refuse(key, inForce: inForce))"
+      } else if let key = table.first(where: { $0.section == entry.section && $0.earlierNames.contains(entry.key) }) {
+        sentence =
+          "\(entry.key)= is ignored: the key is now \(key.key)=."
+          + (content.entries.contains { $0.section == key.section && $0.key == key.key }
+            ? "" : " \(refuse(key, inForce: inForce))")
       } else if entry.key.hasPrefix("X-") {
         continue
       } else {
@@ -142,6 +139,19 @@ public struct Configuration: Sendable {
       complaints.append(Complaint(file: entry.file, line: entry.line, sentence: sentence))
     }
     return complaints
+  }
+
+  /// Sets a key that has no valid value to the value in force, or to the value that erases the least.
+  ///
+  /// - Returns: a sentence about its value.
+  private mutating func refuse(_ key: ConfigurationKey, inForce: Configuration?) -> String {
+    if let inForce {
+      _ = key.assign(key.show(inForce), &self)
+    } else if let value = key.erasesLeast {
+      _ = key.assign(value, &self)
+      return "Its value is \(quoted(key)) until this is corrected, so that nothing is erased by mistake."
+    }
+    return "Its value stays \(quoted(key))."
   }
 
   /// Sets each setting that controls erasure to the value that erases the least.

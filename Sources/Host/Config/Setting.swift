@@ -62,12 +62,16 @@ public protocol SettingsSection: Sendable {
   static var section: String { get }
   /// The section's keys, in the order of the default file.
   static var keys: [Setting<Self>] { get }
+  /// The present names of renamed keys, by their earlier names.
+  static var renamedKeys: [String: String] { get }
 
   /// Maximum bytes of memory that the service uses for everything that these settings permit.
   var memory: Int { get }
 }
 
 extension SettingsSection {
+  public static var renamedKeys: [String: String] { [:] }
+
   public var memory: Int { 0 }
 }
 
@@ -75,6 +79,8 @@ extension SettingsSection {
 struct ConfigurationKey: Sendable {
   let section: String
   let key: String
+  /// Earlier names of the key, which are refused.
+  let earlierNames: [String]
   let documentation: String
   /// The form of its values, which completes "Takes …".
   let form: String
@@ -102,6 +108,7 @@ struct ConfigurationKey: Sendable {
   private init<Section>(_ setting: Setting<Section>) {
     section = Section.section
     key = setting.key
+    earlierNames = Section.renamedKeys.filter { $0.value == setting.key }.map(\.key).sorted()
     documentation = setting.documentation
     form = setting.form
     change = setting.change

@@ -98,12 +98,33 @@ import Testing
         "f:2: Throw=\"1min is invalid: a value that begins with a quotation mark must end with one, and contain no "
           + "other. Its value is 2h until this is corrected, so that nothing is erased by mistake."
       ),
+      ("[Shop]\nStock=3", "f:2: Stock= is ignored: the key is now Kept=. Its value stays 16."),
+      (
+        "[Shop]\nDiscard=1min",
+        "f:2: Discard= is ignored: the key is now Throw=. Its value is 2h until this is corrected, so that nothing is "
+          + "erased by mistake."
+      ),
+      ("[Sign]\nStock=3", "f:2: Section [Sign] has no key Stock; it is ignored."),
       ("[Sign]\nHeight=2", "f:2: Section [Sign] has no key Height; it is ignored."),
       ("[shop]\nName=x", "f:1: There is no section [shop]; it is ignored. Did you mean [Shop]?"),
       ("[Printer]\nName=x", "f:1: There is no section [Printer]; it is ignored."),
     ])
   func complaints(text: String, expected: String) {
     #expect(Samples.read(text).complaints == [expected])
+  }
+
+  @Test("The earlier name of a key changes nothing in a file that also has the present name")
+  func renamed() {
+    for text in ["[Shop]\nDiscard=1min\nThrow=2min\n", "[Shop]\nThrow=2min\nDiscard=1min\n"] {
+      let (read, complaints) = Samples.read(text)
+      #expect(complaints.map { $0.dropFirst(5) } == ["Discard= is ignored: the key is now Throw=."])
+      #expect(read[Shop.self].throwAway == .seconds(120))
+    }
+    let inForce = Samples.read("[Shop]\nThrow=2min\n").configuration
+    var read = Samples.defaults
+    let complaints = read.apply(INI(Array("[Shop]\nDiscard=1min\n".utf8), file: "f"), inForce: inForce)
+    #expect(complaints.map(\.sentence) == ["Discard= is ignored: the key is now Throw=. Its value stays 2min."])
+    #expect(read[Shop.self].throwAway == .seconds(120))
   }
 
   @Test("Quotation marks around a configuration value are removed for every type")

@@ -26,6 +26,7 @@ enum Samples {
         "Throw", \.throwAway, .duration(.seconds(1) ... .seconds(7200)), .onReload, "When what nobody fetches goes.",
         erasesLeast: .seconds(7200)),
     ]
+    static let renamedKeys = ["Stock": "Kept", "Discard": "Throw"]
   }
 
   struct Sign: SettingsSection {
