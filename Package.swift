@@ -83,7 +83,7 @@ let package = Package(
       ["Common", "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing"]),
     room("Host/Tool", ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
-    // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
+    // Services: an engine, a radio and D-Bus adaptors, with settings, messages and commands of their own.
     room("Services/Tuvali/Checking", ["Common", "Loop", "LocalSockets", "CommandLine"]),
     room("Services/Tuvali/Transfers", ["Common", "Loop", "Journal", "DBus", "Radio", "Tuvali", "Checking"]),
     room(

@@ -59,7 +59,7 @@ struct SourceFile {
   }
 
   /// `Sources/Host/DBus/Messages/Message.swift` is of the layer `host` and the room `DBus`. The services of one
-  /// protocol share a folder: `Sources/Services/Tuvali/Wallet/WalletFace.swift` is of the room `Wallet`.
+  /// protocol share a folder: `Sources/Services/Tuvali/Wallet/WalletAdaptor.swift` is of the room `Wallet`.
   var layer: Layer? {
     let parts = path.split(separator: "/")
     return parts.count > 3 && parts[0] == "Sources" ? Layer(rawValue: String(parts[1])) : nil

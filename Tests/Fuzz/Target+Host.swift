@@ -177,7 +177,7 @@ extension Target {
 
   private static let hubFrames: [HubFrame] = [
     .welcome(address, abilities), .refused("né"), .status(.degraded, reason: "x"), .abilities(abilities),
-    .addressChanged(address), .sighting(address, rssi: -59, data: [1], scanResponse: [2, 3]), .packet(packet),
+    .addressChanged(address), .scanResult(address, rssi: -59, data: [1], scanResponse: [2, 3]), .packet(packet),
     .served(application: 4, true), .linkUp(LinkID(1), address, since: Instant(nanoseconds: 9), traits),
     .linkChanged(LinkID(1), mtu: 517), .linkDown(LinkID(1)),
     .used(application: 4, LinkID(1), .subscribed(characteristic)),

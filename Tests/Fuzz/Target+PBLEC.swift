@@ -74,11 +74,11 @@ extension Target {
       }),
     Target(
       name: "pblec-ledger",
-      seeds: { [NotifyLedger().bytes, [3, 100, 101 - 1, 0, 0, 0x50, 0x29, 2, 0, 1, 0, 2, 0, 3, 0, 4]] },
+      seeds: { [NotificationRecord().bytes, [3, 100, 101 - 1, 0, 0, 0x50, 0x29, 2, 0, 1, 0, 2, 0, 3, 0, 4]] },
       goals: ["read"],
       play: { bytes in
-        guard var ledger = taken({ try NotifyLedger(reading: Array(bytes)) }) else { return [] }
-        promise(taken { try NotifyLedger(reading: ledger.bytes) } == ledger, "a ledger is read as it was written")
+        guard var ledger = taken({ try NotificationRecord(reading: Array(bytes)) }) else { return [] }
+        promise(taken { try NotificationRecord(reading: ledger.bytes) } == ledger, "a ledger is read as it was written")
         let time = CalendarTime(milliseconds: 1_773_057_600_000, day: CalendarDay(20_521))
         let left = ledger.left(at: time, .zero)
         let told = (0..<120).count { ledger.hear(NotifyBeacon(major: 9, minor: $0), at: time, .zero) == nil }

@@ -35,9 +35,9 @@ extension Target {
       goals: ["a report without strength", "a report of 1650 bytes", "a scan is told", "a name is mended"],
       play: hear),
     Target(
-      name: "sightings", seeds: { SightingsStand.seeds }, goals: SightingsStand.goals,
+      name: "sightings", seeds: { ScanResultsStand.seeds }, goals: ScanResultsStand.goals,
       play: { bytes in
-        var stand = SightingsStand()
+        var stand = ScanResultsStand()
         var script = Script(bytes)
         while !script.isAtEnd { stand.step(&script) }
         return stand.reached
@@ -92,15 +92,15 @@ extension Target {
       + data.manufacturerData.reduce(0) { $0 + $1.bytes.count + 4 }
     promise(held <= report.data.count, "no more is read than was sent")
     if data.localName?.unicodeScalars.contains("\u{FFFD}") == true { reached.insert("a name is mended") }
-    var table = SightingTable()
-    let scan = SightingTable.ScanID(number: 1)
+    var table = ScanResultTable()
+    let scan = ScanResultTable.ScanID(number: 1)
     _ = table.add(scan, for: [], at: .zero)
-    let sighting = Sighting(
+    let scanResult = ScanResult(
       address: report.address, serviceUUIDs: data.serviceUUIDs, serviceData: data.serviceData,
       manufacturerData: data.manufacturerData, localName: data.localName, rssi: report.rssi.map(Int.init))
-    let told = table.hear(sighting, at: .zero)
-    promise(told == [.init(scan: scan, event: .sighted(sighting))], "a scan is told of a new advertiser")
-    promise(table.hear(sighting, at: .zero).isEmpty, "and told once")
+    let told = table.hear(scanResult, at: .zero)
+    promise(told == [.init(scan: scan, event: .sighted(scanResult))], "a scan is told of a new advertiser")
+    promise(table.hear(scanResult, at: .zero).isEmpty, "and told once")
     reached.insert("a scan is told")
     return reached
   }

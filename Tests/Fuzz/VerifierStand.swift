@@ -212,7 +212,7 @@ struct VerifierStand {
       promise((0...progress.chunksExpected).contains(progress.chunksMissing), "what is missing can be counted")
     }
     if figures.count >= 3 { reached.insert("three visits at a time") }
-    if engine.counters.gaveWay > 0 { reached.insert("a visit gives way") }
+    if engine.counters.evictedSessions > 0 { reached.insert("a visit gives way") }
   }
 
   private mutating func delivered(_ text: [UInt8], on link: LinkID) {

@@ -28,10 +28,10 @@ struct BusFaultTests {
     let watch = kiosk.client.watchName(Kiosk.name) { if $0 != nil { back.put(true) } }
     defer { watch.cancel() }
     _ = try await back.next()
-    let path = VerifierFace.path.child("credential1")
-    #expect(try await kiosk.call(path, CredentialFaces.interfaceName, "GetCredential") == [.string("credential")])
-    _ = try await kiosk.call(path, CredentialFaces.interfaceName, "Accept")
-    try await kiosk.await(VerifierFace.path.child("credential1"), "Live", .bool(false))
+    let path = VerifierAdaptor.path.child("credential1")
+    #expect(try await kiosk.call(path, CredentialObjects.interfaceName, "GetCredential") == [.string("credential")])
+    _ = try await kiosk.call(path, CredentialObjects.interfaceName, "Accept")
+    try await kiosk.await(VerifierAdaptor.path.child("credential1"), "Live", .bool(false))
     #expect(outgoing.state == .accepted)
   }
 
@@ -46,13 +46,14 @@ struct BusFaultTests {
       visitor.connect()
       try await visitor.ready()
       // The service knows the caller from now on: later calls are carried out although the program is gone.
-      _ = try await visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, "Start")
+      _ = try await visitor.call(Kiosk.name, VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Start")
       for method in ["Start", "Stop", "Start"] {
-        visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, method, then: { _ in })
+        visitor.call(Kiosk.name, VerifierAdaptor.path, VerifierAdaptor.interfaceName, method, then: { _ in })
       }
       let file = try FileDescriptor.sealed(Array("x".utf8), name: "test")
       visitor.call(
-        Kiosk.name, WalletFace.path, WalletFace.interfaceName, "SendFile", [.string("nonsense"), .descriptor(file)],
+        Kiosk.name, WalletAdaptor.path, WalletAdaptor.interfaceName, "SendFile",
+        [.string("nonsense"), .descriptor(file)],
         then: { _ in })
       visitor.close()
     }

@@ -95,7 +95,7 @@ private final class Desk {
     bus = try PrivateBus(configuration: everybody + (withPolicy ? rules : ""))
     service = BusConnection(address: .address(bus.address))
     service.objects.access = ServiceAccess.rule(own: 0, group: 1)
-    service.objects.exportManager(ManagerFace.path)
+    service.objects.exportManager(ManagerAdaptor.path)
     let method = Method(
       "Do", out: [Argument("answer", "s")], documentation: "Does it.",
       returning: { _ throws(DBusError) in [.string("done")] })
@@ -106,12 +106,12 @@ private final class Desk {
     let thing = Interface(
       "org.example.Thing1", documentation: "A thing.", audience: .everybody, methods: [method], properties: properties)
     objects = [
-      service.objects.export(ManagerFace.path, interfaces: [thing]),
+      service.objects.export(ManagerAdaptor.path, interfaces: [thing]),
       service.objects.export(
-        ManagerFace.path.child("open"), interfaces: [thing], manager: ManagerFace.path),
+        ManagerAdaptor.path.child("open"), interfaces: [thing], manager: ManagerAdaptor.path),
       service.objects.export(
-        ManagerFace.path.child("hidden"), interfaces: [Interface("org.example.Hidden1", properties: properties)],
-        manager: ManagerFace.path),
+        ManagerAdaptor.path.child("hidden"), interfaces: [Interface("org.example.Hidden1", properties: properties)],
+        manager: ManagerAdaptor.path),
     ]
     service.connect(name: "org.earshot")
     try await service.ready()
@@ -125,6 +125,6 @@ private final class Desk {
   /// The output of `dbus-send` for a call.
   func send(_ method: String, _ arguments: String..., as words: [String]) async throws -> String {
     try await dbusSend(
-      bus, ["--print-reply", "--dest=org.earshot", ManagerFace.path.string, method] + arguments, as: words)
+      bus, ["--print-reply", "--dest=org.earshot", ManagerAdaptor.path.string, method] + arguments, as: words)
   }
 }

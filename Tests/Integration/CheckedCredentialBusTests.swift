@@ -12,7 +12,7 @@ import Verifier
 struct CheckedCredentialBusTests {
   init() { EventLoop.shared.runInBackground() }
 
-  private static let interface = CredentialFaces.interfaceName
+  private static let interface = CredentialObjects.interfaceName
 
   @Test("A checker's verdict is signalled, and its properties and claims are readable until the credential is erased")
   @LoopActor
@@ -74,7 +74,7 @@ struct CheckedCredentialBusTests {
     let time = EventLoop.shared
     let transfer = TransferList(limit: 1, scheduler: time).add(.incoming, .received)
     let actions = CredentialActions(decide: { _, _, _ in false }, taken: { _ in }, disconnect: { _ in false })
-    let interface = CredentialFaces.interface(transfer, actions)
+    let interface = CredentialObjects.interface(transfer, actions)
     for name in ["Verdict", "VerdictReasons", "Issuer", "CredentialType"] {
       let property = try #require(interface.properties.first { $0.name == name })
       #expect(property.audience == .group, "\(name) is for \(property.audience)")

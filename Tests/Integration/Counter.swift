@@ -20,7 +20,7 @@ final class Counter {
   init(_ decision: String) async throws {
     service = try await ServiceProcess("Decision=\(decision)")
     wallet = WalletService(radio: service.radio(), scheduler: EventLoop.shared)
-    let changes = SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
+    let changes = SignalMatch(sender: "org.earshot", path: VerifierAdaptor.path, member: "PropertiesChanged")
     watch = service.client.subscribe(changes) { [invitations] message in
       if message.arguments.count == 3, let text = message.arguments[1]["ConnectionUri"]?.asString, !text.isEmpty {
         invitations.put(text)
@@ -142,7 +142,7 @@ final class Counter {
     let waiting = try await transfers().first { $0.state == "received" }
     let path = try #require(waiting?.path)
     let answer = Mailbox<Bool>()
-    service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict) { result in
+    service.client.call("org.earshot", path, CredentialObjects.interfaceName, verdict) { result in
       if case .success = result { answer.put(true) }
     }
     return answer
@@ -153,7 +153,7 @@ final class Counter {
     try await start()
     let found = try await take()
     for transfer in try await transfers() where transfer.state == "received" {
-      _ = try await service.client.call("org.earshot", transfer.path, CredentialFaces.interfaceName, "Accept")
+      _ = try await service.client.call("org.earshot", transfer.path, CredentialObjects.interfaceName, "Accept")
     }
     // An accepted credential's file is erased after it was fetched.
     let spool = service.directory.appendingPathComponent("state/spool").path
@@ -169,7 +169,7 @@ final class Counter {
     for transfer in try await transfers() where ["received", "accepted"].contains(transfer.state) {
       // A credential that was fetched before and is accepted no longer exists.
       let values = try? await service.client.call(
-        "org.earshot", transfer.path, CredentialFaces.interfaceName, asFile ? "OpenCredential" : "GetCredential")
+        "org.earshot", transfer.path, CredentialObjects.interfaceName, asFile ? "OpenCredential" : "GetCredential")
       if let text = values?.first?.asString { found.append(text) }
       if let file = values?.first?.asDescriptor {
         found.append(String(decoding: try file.readAll(limit: 1 << 20), as: UTF8.self))
@@ -184,11 +184,11 @@ final class Counter {
     program.connect()
     try await program.ready()
     // The service knows the caller from now on: its calls are carried out, although the caller is gone.
-    _ = try await program.call("org.earshot", VerifierFace.path, VerifierFace.interfaceName, "Start")
+    _ = try await program.call("org.earshot", VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Start")
     program.call(
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", then: { _ in })
     for transfer in try await transfers() {
-      program.call("org.earshot", transfer.path, CredentialFaces.interfaceName, "OpenCredential", then: { _ in })
+      program.call("org.earshot", transfer.path, CredentialObjects.interfaceName, "OpenCredential", then: { _ in })
     }
     program.close()
   }
@@ -197,8 +197,8 @@ final class Counter {
     let objects = try await service.client.call(
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     return (objects.first?.asDictionary ?? [:]).compactMap { path, interfaces in
-      guard let path = ObjectPath(path), path.isWithin(VerifierFace.path),
-        let state = interfaces[CredentialFaces.interfaceName]?["State"]?.asString
+      guard let path = ObjectPath(path), path.isWithin(VerifierAdaptor.path),
+        let state = interfaces[CredentialObjects.interfaceName]?["State"]?.asString
       else { return nil }
       return (path, state)
     }

@@ -139,12 +139,12 @@ struct DaemonTests {
     defer { service.close() }
     try await service.start()
     let answer = try await service.client.call(
-      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+      "org.earshot", ManagerAdaptor.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     let paths = answer.first?.asDictionary?.keys.sorted() ?? []
     #expect(paths.contains("/org/earshot/verifier") && !paths.contains("/org/earshot/wallet"))
     let names = try await service.client.call(
-      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(ManagerFace.interfaceName), .string("Services")])
+      "org.earshot", ManagerAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(ManagerAdaptor.interfaceName), .string("Services")])
     #expect(names.first?.unwrapped.asStrings == ["Verifier", "PresenceRadio"])
   }
 

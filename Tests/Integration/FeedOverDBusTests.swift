@@ -30,7 +30,7 @@ struct FeedOverDBusTests {
     private let radio: SharedRadio
     private let server: BusConnection
     private let client: BusConnection
-    private var face: BroadcastFace?
+    private var face: BroadcastAdaptor?
     private var watch: Registration?
     private var ticker: Registration?
     let signals = Mailbox<String>()
@@ -41,17 +41,17 @@ struct FeedOverDBusTests {
       radio = SharedRadio(driver: air.addNode(), scheduler: time)
       service = BroadcastService(
         radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: .init(),
-        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time),
+        keeper: NotificationStore(directory: "", scheduler: time, disk: time),
         clock: VirtualWallClock(HandClock(), from: Int64(FeedOverDBusTests.start)))
       server = BusConnection(address: .address(bus.address))
       client = BusConnection(address: .address(bus.address))
       server.objects.exportManager("/org/earshot")
-      face = BroadcastFace(service, on: server.objects, manager: "/org/earshot")
+      face = BroadcastAdaptor(service, on: server.objects, manager: "/org/earshot")
       server.connect(name: "org.earshot")
       try await server.ready()
       client.connect()
       try await client.ready()
-      let match = SignalMatch(sender: "org.earshot", interface: BroadcastFace.interfaceName)
+      let match = SignalMatch(sender: "org.earshot", interface: BroadcastAdaptor.interfaceName)
       watch = client.subscribe(match) { [signals] message in
         signals.put(([message.member ?? ""] + message.arguments.map(\.text)).joined(separator: " "))
       }
@@ -87,13 +87,14 @@ struct FeedOverDBusTests {
     }
 
     func call(_ method: String, _ arguments: DBusValue...) async throws(DBusError) -> [DBusValue] {
-      try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
+      try await client.call("org.earshot", BroadcastAdaptor.path, BroadcastAdaptor.interfaceName, method, arguments)
     }
 
     /// The name of the error in the reply; empty on success.
     func refusal(_ method: String, _ arguments: DBusValue...) async -> String {
       do throws(DBusError) {
-        _ = try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
+        _ = try await client.call(
+          "org.earshot", BroadcastAdaptor.path, BroadcastAdaptor.interfaceName, method, arguments)
         return ""
       } catch {
         return error.name
@@ -103,8 +104,8 @@ struct FeedOverDBusTests {
     func setLimit(_ limit: UInt32) async -> String {
       do throws(DBusError) {
         _ = try await client.call(
-          "org.earshot", BroadcastFace.path, "org.freedesktop.DBus.Properties", "Set",
-          [.string(BroadcastFace.interfaceName), .string("NotifyLimit"), .variant(.uint32(limit))])
+          "org.earshot", BroadcastAdaptor.path, "org.freedesktop.DBus.Properties", "Set",
+          [.string(BroadcastAdaptor.interfaceName), .string("NotifyLimit"), .variant(.uint32(limit))])
         return ""
       } catch {
         return error.name
@@ -177,8 +178,8 @@ struct FeedOverDBusTests {
     defer { stage.close() }
     stage.hear("~1first", rssi: -71)
     stage.hear("~2second \u{202E}", rssi: nil)
-    #expect(try await stage.signals.next() == "MessageHeard \(Self.number(1))")
-    #expect(try await stage.signals.next() == "MessageHeard \(Self.number(2))")
+    #expect(try await stage.signals.next() == "MessageReceived \(Self.number(1))")
+    #expect(try await stage.signals.next() == "MessageReceived \(Self.number(2))")
     let rows = try await stage.call("ListMessages", .uint64(0), .uint32(0)).first?.asArray ?? []
     let members = rows.map { $0.asArray ?? [] }
     #expect(members.map { $0.first?.asUInt64 } == [Self.number(1), Self.number(2)])

@@ -10,7 +10,7 @@ import Verifier
 /// Replies to programs that request an accepted credential.
 @Suite("Passing a credential to a program")
 struct HandoverTests {
-  private static let name = CredentialFaces.interfaceName
+  private static let name = CredentialObjects.interfaceName
 
   init() { EventLoop.shared.runInBackground() }
 

@@ -22,7 +22,7 @@ struct HistoryBusTests {
     private let air: AirSpace
     private let service: BusConnection
     private let client: BusConnection
-    private let face: VerifierFace
+    private let face: VerifierAdaptor
 
     /// - Parameter isForViewer: whether the calling program is only a viewer.
     init(keepFor: Duration, isForViewer: Bool = false) async throws {
@@ -30,7 +30,7 @@ struct HistoryBusTests {
       folder = try ScratchFolder()
       bus = try PrivateBus()
       air = AirSpace(scheduler: loop, seed: 1)
-      let history = HistoryKeeper(directory: folder.path, keepFor: keepFor, scheduler: loop)
+      let history = TransferHistoryStore(directory: folder.path, keepFor: keepFor, scheduler: loop)
       verifier = VerifierService(
         radio: air.addNode().tenant(loop), scheduler: loop, settings: VerifierService.Settings(), history: history)
       service = BusConnection(address: .address(bus.address))
@@ -38,8 +38,8 @@ struct HistoryBusTests {
       if isForViewer {
         service.objects.access = AccessRule(refusal: "Not permitted.", views: { _ in true }, allows: { _ in false })
       }
-      service.objects.exportManager(ManagerFace.path)
-      face = VerifierFace(verifier, on: service.objects, manager: ManagerFace.path)
+      service.objects.exportManager(ManagerAdaptor.path)
+      face = VerifierAdaptor(verifier, on: service.objects, manager: ManagerAdaptor.path)
       service.connect(name: "org.earshot")
       try await service.ready()
       client.connect()
@@ -56,7 +56,8 @@ struct HistoryBusTests {
       before id: UInt64, limit: UInt32
     ) async throws(DBusError) -> [(id: UInt64, result: String, reason: String)] {
       let values = try await client.call(
-        "org.earshot", VerifierFace.path, VerifierFace.interfaceName, "ListHistory", [.uint64(id), .uint32(limit)])
+        "org.earshot", VerifierAdaptor.path, VerifierAdaptor.interfaceName, "ListHistory",
+        [.uint64(id), .uint32(limit)])
       return (values.first?.asArray ?? []).compactMap { value in
         guard let parts = value.asArray, parts.count == 7, let id = parts[0].asUInt64, let result = parts[4].asString,
           let reason = parts[5].asString

@@ -29,7 +29,7 @@ struct InterruptionTests {
     }
     defer { watch.cancel() }
     try body()
-    return try await added.first { $0.string.hasPrefix(WalletFace.path.string) }
+    return try await added.first { $0.string.hasPrefix(WalletAdaptor.path.string) }
   }
 
   @Test(
@@ -40,7 +40,7 @@ struct InterruptionTests {
     let kiosk = try await Kiosk()
     defer { kiosk.close() }
     let uri = try await kiosk.start()
-    _ = try await kiosk.call(VerifierFace.path, VerifierFace.interfaceName, "Stop")
+    _ = try await kiosk.call(VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Stop")
     var run: ToolRun?
     var file: URL?
     let transfer = try await Self.begun(kiosk) {
@@ -48,12 +48,12 @@ struct InterruptionTests {
       (run, file) = (sent.run, sent.file)
     }
     defer { if let file { try? FileManager.default.removeItem(at: file) } }
-    #expect(try await kiosk.property(transfer, "State", of: CredentialFaces.interfaceName) == .string("searching"))
+    #expect(try await kiosk.property(transfer, "State", of: CredentialObjects.interfaceName) == .string("searching"))
     run?.signal(signal)
     let result = try #require(try await run?.end())
     #expect(result.status == signal, "\(result)")
     #expect(result.complaint == "Cancelled. Nothing of the credential was sent.\n", "\(result)")
-    #expect(try await kiosk.property(transfer, "State", of: CredentialFaces.interfaceName) == .string("failed"))
+    #expect(try await kiosk.property(transfer, "State", of: CredentialObjects.interfaceName) == .string("failed"))
     #expect(kiosk.wallet.active == 0)
   }
 
@@ -75,7 +75,7 @@ struct InterruptionTests {
     #expect(result.status == SIGINT, "\(result)")
     #expect(result.complaint.contains("The verifier has the credential already."), "\(result)")
     #expect(result.complaint.contains("earshot transfers show wallet/credential1"), "\(result)")
-    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Accept")
+    _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Accept")
     try await kiosk.await(outgoing, "State", .string("accepted"))
   }
 
@@ -88,11 +88,11 @@ struct InterruptionTests {
     let asked = Mailbox<MethodCall>()
     service.objects.exportManager("/org/earshot")
     let wallet = Interface(
-      WalletFace.interfaceName, audience: .everybody,
+      WalletAdaptor.interfaceName, audience: .everybody,
       methods: [
         Method("SendFile", in: [Argument("uri", "s"), Argument("credential", "h")], handler: { asked.put($0) })
       ])
-    let object = service.objects.export(WalletFace.path, interfaces: [wallet], manager: "/org/earshot")
+    let object = service.objects.export(WalletAdaptor.path, interfaces: [wallet], manager: "/org/earshot")
     defer { withExtendedLifetime(object) {} }
     service.connect(name: "org.earshot")
     try await service.ready()
@@ -110,14 +110,14 @@ struct InterruptionTests {
     let kiosk = try await Kiosk()
     defer { kiosk.close() }
     let uri = try await kiosk.start()
-    _ = try await kiosk.call(VerifierFace.path, VerifierFace.interfaceName, "Stop")
+    _ = try await kiosk.call(VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Stop")
     let outgoing = try await kiosk.send(uri, "a credential")
     func run() async throws -> ToolRun.Result {
       try await ToolRun.earshot("transfers", "cancel", "wallet/credential1", bus: kiosk.bus.address).end()
     }
     let cancelled = try await run()
     #expect(cancelled.status == 0 && cancelled.output == "Cancelled wallet/credential1.\n", "\(cancelled)")
-    #expect(try await kiosk.property(outgoing, "State", of: CredentialFaces.interfaceName) == .string("failed"))
+    #expect(try await kiosk.property(outgoing, "State", of: CredentialObjects.interfaceName) == .string("failed"))
     #expect(try await run().status == 1)
   }
 }

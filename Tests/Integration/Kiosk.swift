@@ -49,9 +49,9 @@ final class Kiosk {
     wallet = WalletService(
       radio: air.addNode().tenant(EventLoop.shared), scheduler: EventLoop.shared, random: { walletRandom })
     faces = [
-      ManagerFace(radio, services: ["Verifier", "Wallet"], on: service.objects),
-      VerifierFace(verifier, on: service.objects, manager: ManagerFace.path),
-      WalletFace(wallet, on: service.objects, manager: ManagerFace.path),
+      ManagerAdaptor(radio, services: ["Verifier", "Wallet"], on: service.objects),
+      VerifierAdaptor(verifier, on: service.objects, manager: ManagerAdaptor.path),
+      WalletAdaptor(wallet, on: service.objects, manager: ManagerAdaptor.path),
     ]
     service.objects.access = ServiceAccess.rule()
     client.connect()
@@ -82,13 +82,13 @@ final class Kiosk {
   }
 
   func start() async throws -> String {
-    try await call(VerifierFace.path, VerifierFace.interfaceName, "Start").first?.asString ?? ""
+    try await call(VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Start").first?.asString ?? ""
   }
 
   /// - Returns: the path of the outgoing transfer.
   func send(_ uri: String, _ credential: String) async throws -> ObjectPath {
     let values = try await call(
-      WalletFace.path, WalletFace.interfaceName, "Send", [.string(uri), .string(credential)])
+      WalletAdaptor.path, WalletAdaptor.interfaceName, "Send", [.string(uri), .string(credential)])
     return values.first?.asObjectPath ?? "/"
   }
 
@@ -103,7 +103,7 @@ final class Kiosk {
       if message.arguments.count == 3, message.arguments[1][name] == value { came.put(true) }
     }
     defer { watch.cancel() }
-    if try await property(path, name, of: CredentialFaces.interfaceName) == value { return }
+    if try await property(path, name, of: CredentialObjects.interfaceName) == value { return }
     _ = try await came.next()
   }
 }

@@ -117,7 +117,7 @@ private final class Searched {
         if let path = $0.arguments.first?.asObjectPath { received.put(path) }
       },
       service.client.subscribe(
-        SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
+        SignalMatch(sender: "org.earshot", path: VerifierAdaptor.path, member: "PropertiesChanged")
       ) { [changes] _ in changes.put(true) },
     ]
     try await service.start(behind: MemorySearch.prefix)
@@ -135,7 +135,7 @@ private final class Searched {
 
   /// - Returns: whether the claims equal those of the last verdict.
   func fetchClaims(_ path: ObjectPath) async throws -> Bool {
-    let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, "GetClaims").first
+    let value = try await service.client.call("org.earshot", path, CredentialObjects.interfaceName, "GetClaims").first
     let claims = checker?.claims.last.map { String(decoding: $0, as: UTF8.self) }
     return value?.asString == claims.map { #"{"portrait":"\#($0)"}"# }
   }
@@ -185,13 +185,13 @@ private final class Searched {
 
   /// - Returns: whether the fetched text equals the credential.
   func fetch(_ path: ObjectPath, _ method: String) async throws -> Bool {
-    let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, method).first
+    let value = try await service.client.call("org.earshot", path, CredentialObjects.interfaceName, method).first
     let text = try value?.asString.map { Array($0.utf8) } ?? value?.asDescriptor?.readAll(limit: 1 << 20)
     return text == credentials.last
   }
 
   func judge(_ path: ObjectPath, _ verdict: String) async throws {
-    _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
+    _ = try await service.client.call("org.earshot", path, CredentialObjects.interfaceName, verdict)
   }
 
   /// Occurrences of all credentials and keys until now. Threads may still be finishing: after a match the search is

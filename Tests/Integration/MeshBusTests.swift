@@ -24,7 +24,7 @@ struct MeshBusTests {
       // The reply may be lost with the bus.
       let asked = Mailbox<Bool>()
       mesh.process.client.call(
-        "org.earshot", MeshFace.path, MeshFace.interfaceName, "Tell",
+        "org.earshot", MeshAdaptor.path, MeshAdaptor.interfaceName, "Tell",
         [.string(mesh.neighbour.node.ownID.description), .string(going)]
       ) { result in if case .success = result { asked.put(true) } else { asked.put(false) } }
       if round > 1 { try await mesh.delivered(try mesh.neighbour.messages.tell(id, "amid \(round)")) }

@@ -17,13 +17,13 @@ struct MeshFileBusTests {
   private static func call(
     _ mesh: MeshProcess, _ file: ObjectPath, _ method: String
   ) async throws(DBusError) -> [DBusValue] {
-    try await mesh.process.client.call("org.earshot", file, MeshFileFaces.interfaceName, method)
+    try await mesh.process.client.call("org.earshot", file, MeshFileObjects.interfaceName, method)
   }
 
   @LoopActor
   private static func all(_ mesh: MeshProcess, _ file: ObjectPath) async throws(DBusError) -> [String: DBusValue] {
     let values = try await mesh.process.client.call(
-      "org.earshot", file, properties, "GetAll", [.string(MeshFileFaces.interfaceName)])
+      "org.earshot", file, properties, "GetAll", [.string(MeshFileObjects.interfaceName)])
     return values.first?.asDictionary ?? [:]
   }
 
@@ -71,13 +71,13 @@ struct MeshFileBusTests {
     let mesh = try await Self.acquainted()
     defer { mesh.close() }
     let waiting = Mailbox<UInt32>()
-    let signals = SignalMatch(sender: "org.earshot", path: MeshFace.path, member: "FileWaiting")
+    let signals = SignalMatch(sender: "org.earshot", path: MeshAdaptor.path, member: "FileReceived")
     let watch = mesh.process.client.subscribe(signals) { waiting.put($0.arguments.first?.asUInt32 ?? 0) }
     defer { watch.cancel() }
     var random = SeededRandom(seed: 2)
     let content = random.bytes(20_000)
     _ = try mesh.neighbour.files.send(file: content, name: "in.bin", mime: "", to: try await mesh.id())
-    let file = MeshFileFaces.path(try await waiting.next())
+    let file = MeshFileObjects.path(try await waiting.next())
     let told = try await Self.all(mesh, file)
     #expect(told["Name"]?.asString == "in.bin" && told["Size"]?.asUInt64 == 20_000)
     #expect(told["State"]?.asString == "received" && told["Private"]?.asBool == true)

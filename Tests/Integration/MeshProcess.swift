@@ -37,7 +37,7 @@ final class MeshProcess {
     let loop = EventLoop.shared
     neighbour = MeshService(
       radio: process.radio(), scheduler: loop, settings: settings,
-      keeper: MeshKeeper(directory: nil, scheduler: loop, disk: loop))
+      keeper: NodeStore(directory: nil, scheduler: loop, disk: loop))
     neighbour.messages.progress.addForGood { [progress] in progress.put($0.number) }
     neighbour.messages.arrivals.addForGood { [arrivals] in arrivals.put($0) }
     process.air.conditions.filter = { [weak self] _ in
@@ -98,14 +98,14 @@ final class MeshProcess {
   // MARK: The service over D-Bus
 
   func call(_ method: String, _ arguments: [DBusValue] = []) async throws(DBusError) -> [DBusValue] {
-    try await process.client.call("org.earshot", MeshFace.path, MeshFace.interfaceName, method, arguments)
+    try await process.client.call("org.earshot", MeshAdaptor.path, MeshAdaptor.interfaceName, method, arguments)
   }
 
   /// The service's peer ID.
   func id() async throws -> String {
     let values = try await process.client.call(
-      "org.earshot", MeshFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(MeshFace.interfaceName), .string("PeerId")])
+      "org.earshot", MeshAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(MeshAdaptor.interfaceName), .string("PeerId")])
     return values.first?.asString ?? ""
   }
 

@@ -43,10 +43,10 @@ struct MeshWatchTests {
       overhearing.cancel()
     }
     _ = try await other.call("org.earshot", "/", "org.freedesktop.DBus.Peer", "Ping")
-    _ = try await client.call("org.earshot", ManagerFace.path, ManagerFace.interfaceName, "Watch")
+    _ = try await client.call("org.earshot", ManagerAdaptor.path, ManagerAdaptor.interfaceName, "Watch")
 
     try await mesh.delivered(try mesh.neighbour.messages.tell(try await mesh.id(), "hello"))
-    let peer = MeshFace.path.child("peer\(mesh.neighbour.node.ownID)")
+    let peer = MeshAdaptor.path.child("peer\(mesh.neighbour.node.ownID)")
     func changed(_ path: ObjectPath, _ property: String, _ value: DBusValue) async throws {
       _ = try await signals.first { message in
         message.path == path && message.member == "PropertiesChanged"
@@ -57,7 +57,7 @@ struct MeshWatchTests {
     mesh.neighbour.setNickname("renamed")
     try await changed(peer, "Nickname", .string("renamed"))
     _ = try await client.call(
-      "org.earshot", peer, MeshPeerFaces.interfaceName, "Favourite", [.bool(true)])
+      "org.earshot", peer, MeshPeerObjects.interfaceName, "Favourite", [.bool(true)])
     try await changed(peer, "Favourite", .bool(true))
 
     var random = SeededRandom(seed: 2)
@@ -66,10 +66,10 @@ struct MeshWatchTests {
       $0.member == "InterfacesAdded" && $0.arguments.first?.asObjectPath?.string.hasPrefix(Self.mesh + "file") == true
     }
     let file = try #require(added.arguments.first?.asObjectPath)
-    let properties = added.arguments.last?[MeshFileFaces.interfaceName]
+    let properties = added.arguments.last?[MeshFileObjects.interfaceName]
     // A file that arrives within a second is listed when it is complete.
     if properties?["State"] == .string("receiving") { try await changed(file, "State", .string("received")) }
-    _ = try await client.call("org.earshot", file, MeshFileFaces.interfaceName, "Delete")
+    _ = try await client.call("org.earshot", file, MeshFileObjects.interfaceName, "Delete")
     _ = try await signals.first { $0.member == "InterfacesRemoved" && $0.arguments.first?.asObjectPath == file }
     #expect(overheard.all.isEmpty)
   }

@@ -72,7 +72,7 @@ struct SecretTests {
       let outgoing = try await kiosk.send(uri, String(repeating: "{\(number)}", count: 900))
       try await kiosk.await(outgoing, "State", .string("accepted"))
       try await kiosk.await(outgoing, "Live", .bool(false))
-      for object in ["/org/earshot", VerifierFace.path, WalletFace.path] as [ObjectPath] {
+      for object in ["/org/earshot", VerifierAdaptor.path, WalletAdaptor.path] as [ObjectPath] {
         _ = try? await kiosk.call(object, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
       }
     }
@@ -166,7 +166,7 @@ private final class Watched {
     let path = try await came.next()
     if checker != nil { try await service.verdict(on: path) }
     look()
-    _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
+    _ = try await service.client.call("org.earshot", path, CredentialObjects.interfaceName, verdict)
     try await ended(transfer)
     #expect(transfer.state == (verdict == "Accept" ? .accepted : .rejected))
   }
@@ -176,11 +176,14 @@ private final class Watched {
     let ended = Mailbox<Bool>()
     let text = String(decoding: credential("sent"), as: UTF8.self)
     let watch = service.client.subscribe(SignalMatch(sender: "org.earshot", member: "PropertiesChanged")) {
-      if $0.path?.isWithin(WalletFace.path) == true, $0.arguments[1]["State"] == .string("accepted") { ended.put(true) }
+      if $0.path?.isWithin(WalletAdaptor.path) == true, $0.arguments[1]["State"] == .string("accepted") {
+        ended.put(true)
+      }
     }
     defer { watch.cancel() }
     _ = try await service.client.call(
-      "org.earshot", WalletFace.path, WalletFace.interfaceName, "Send", [.string(verifier.start()), .string(text)])
+      "org.earshot", WalletAdaptor.path, WalletAdaptor.interfaceName, "Send",
+      [.string(verifier.start()), .string(text)])
     _ = try await ended.next()
     look()
   }

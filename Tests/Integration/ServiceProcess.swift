@@ -68,7 +68,7 @@ final class ServiceProcess {
     defer { watch.cancel() }
     let now = try await client.call(
       "org.earshot", path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(CredentialFaces.interfaceName), .string("Verdict")])
+      [.string(CredentialObjects.interfaceName), .string("Verdict")])
     // The signal may have been sent before.
     if let word = now.first?.asString, !["", "pending"].contains(word) { return }
     _ = try await judged.first { $0 == path }
@@ -146,15 +146,15 @@ final class ServiceProcess {
 
   func property(_ name: String) async throws -> String {
     try await client.call(
-      "org.earshot", VerifierFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(VerifierFace.interfaceName), .string(name)]
+      "org.earshot", VerifierAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(VerifierAdaptor.interfaceName), .string(name)]
     ).first?.asString ?? ""
   }
 
   /// The text of the QR code, as soon as there is one: the radio may become ready after the name is owned.
   func invitation() async throws -> String {
     let shown = Mailbox<String>()
-    let changes = SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
+    let changes = SignalMatch(sender: "org.earshot", path: VerifierAdaptor.path, member: "PropertiesChanged")
     let watch = client.subscribe(changes) { message in
       if message.arguments.count == 3, let text = message.arguments[1]["ConnectionUri"]?.asString { shown.put(text) }
     }

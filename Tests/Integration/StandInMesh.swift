@@ -68,12 +68,12 @@ final class StandInMesh {
     let name = sender == Self.bob ? "bob" : carol
     messages.append(
       Kept(conversation: isPrivate ? sender : "", sender: sender, nickname: name, text: text, state: "unread"))
-    node?.emit(Self.interface, "MessageWaiting", [.uint32(UInt32(messages.count))])
+    node?.emit(Self.interface, "MessageReceived", [.uint32(UInt32(messages.count))])
   }
 
   func set(_ number: Int, _ state: String) {
     messages[number - 1].state = state
-    node?.emit(Self.interface, "StateOfMessageChanged", [.uint32(UInt32(number)), .string(state)])
+    node?.emit(Self.interface, "MessageStateChanged", [.uint32(UInt32(number)), .string(state)])
   }
 
   // MARK: The interfaces
@@ -110,8 +110,8 @@ final class StandInMesh {
         Property("State", "s", audience: .everybody) { .string("connected") }, Property("Links", "u") { .uint32(1) },
       ],
       signals: [
-        Signal("MessageWaiting", [Argument("message", "u")]),
-        Signal("StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")]),
+        Signal("MessageReceived", [Argument("message", "u")]),
+        Signal("MessageStateChanged", [Argument("message", "u"), Argument("state", "s")]),
       ])
   }
 

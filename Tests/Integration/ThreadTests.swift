@@ -45,9 +45,9 @@ struct ThreadTests {
         destination, path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects"
       ).first?.asDictionary?.keys.sorted() ?? []
     }
-    let listed = try await paths("org.earshot", ManagerFace.path)
+    let listed = try await paths("org.earshot", ManagerAdaptor.path)
     #expect(listed.contains("/org/earshot/verifier") && !listed.contains { $0.hasPrefix(application.path.string) })
-    await #expect(throws: DBusError.self) { _ = try await paths(application.owner, ManagerFace.path) }
+    await #expect(throws: DBusError.self) { _ = try await paths(application.owner, ManagerAdaptor.path) }
     await #expect(throws: DBusError.self) { _ = try await paths(application.owner, application.path) }
   }
 }

@@ -42,7 +42,7 @@ struct ToolTests {
 
   @LoopActor
   private static func state(_ kiosk: Kiosk, _ path: ObjectPath) async throws -> String? {
-    try await kiosk.property(path, "State", of: CredentialFaces.interfaceName)?.asString
+    try await kiosk.property(path, "State", of: CredentialObjects.interfaceName)?.asString
   }
 
   // MARK: Exit status
@@ -108,7 +108,7 @@ struct ToolTests {
     let uri = try await kiosk.start()
     let send = try ToolRun.earshot("wallet", "send", "--uri", uri, file.path, bus: kiosk.bus.address)
     let incoming = try await kiosk.received.next()
-    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Disconnect")
+    _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Disconnect")
     let result = try await send.end()
     #expect(result.status == 6 && result.complaint.contains("gave no verdict"), "\(result)")
   }
@@ -209,7 +209,7 @@ struct ToolTests {
     _ = try await kiosk.start()
     let first = try await Self.visit(kiosk, "older")
     let older = try await kiosk.received.next()
-    _ = try await kiosk.call(older, CredentialFaces.interfaceName, "Disconnect")
+    _ = try await kiosk.call(older, CredentialObjects.interfaceName, "Disconnect")
     try await kiosk.await(first, "State", .string("undecided"))
     let watch = try ToolRun.earshot(
       "verifier", "watch", "--once", "--accept", "-o", folder.path, bus: kiosk.bus.address)
@@ -254,7 +254,7 @@ struct ToolTests {
     for text in ["one", "two", "three"] {
       _ = try await Self.visit(kiosk, text)
       incoming.append(try await kiosk.received.next())
-      _ = try await kiosk.call(incoming[incoming.count - 1], CredentialFaces.interfaceName, "Disconnect")
+      _ = try await kiosk.call(incoming[incoming.count - 1], CredentialObjects.interfaceName, "Disconnect")
       try await kiosk.await(incoming[incoming.count - 1], "Live", .bool(false))
     }
     let list = try await Self.run(kiosk, "transfers", "list")

@@ -22,16 +22,16 @@ struct TransferOverDBusTests {
     let uri = try await kiosk.start()
     let outgoing = try await kiosk.send(uri, Self.credential)
     let incoming = try await kiosk.received.next()
-    #expect(incoming == VerifierFace.path.child("credential1"))
-    let text = try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential")
+    #expect(incoming == VerifierAdaptor.path.child("credential1"))
+    let text = try await kiosk.call(incoming, CredentialObjects.interfaceName, "GetCredential")
     #expect(text == [.string(Self.credential)])
-    let file = try await kiosk.call(incoming, CredentialFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    let file = try await kiosk.call(incoming, CredentialObjects.interfaceName, "OpenCredential").first?.asDescriptor
     #expect(try file?.readAll(limit: 1 << 20) == Array(Self.credential.utf8))
-    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Accept")
+    _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Accept")
     try await kiosk.await(outgoing, "State", .string("accepted"))
     try await kiosk.await(incoming, "Live", .bool(false))
-    #expect(try await kiosk.property(incoming, "State", of: CredentialFaces.interfaceName) == .string("accepted"))
-    let next = try await kiosk.property(VerifierFace.path, "ConnectionUri", of: VerifierFace.interfaceName)
+    #expect(try await kiosk.property(incoming, "State", of: CredentialObjects.interfaceName) == .string("accepted"))
+    let next = try await kiosk.property(VerifierAdaptor.path, "ConnectionUri", of: VerifierAdaptor.interfaceName)
     #expect(next?.asString?.isEmpty == false)
     #expect(next != .string(uri))
   }
@@ -56,10 +56,10 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let outgoing = try await kiosk.send(try await kiosk.start(), "x")
     let incoming = try await kiosk.received.next()
-    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Reject")
+    _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Reject")
     try await kiosk.await(outgoing, "State", .string("rejected"))
     let error = await caught(DBusError.self) {
-      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Accept")
+      _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Accept")
     }
     #expect(error?.is(.notReady) == true)
   }
@@ -75,14 +75,14 @@ struct TransferOverDBusTests {
     let uri = try await kiosk.start()
     let file = try FileDescriptor.sealed(credential, name: "test")
     _ = try await kiosk.call(
-      WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
+      WalletAdaptor.path, WalletAdaptor.interfaceName, "SendFile", [.string(uri), .descriptor(file)])
     let incoming = try await kiosk.received.next()
     let error = await caught(DBusError.self) {
-      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential")
+      _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "GetCredential")
     }
     #expect(error?.message.contains("OpenCredential") == true)
-    #expect(try await kiosk.property(incoming, "Fetched", of: CredentialFaces.interfaceName) == .bool(false))
-    let open = try await kiosk.call(incoming, CredentialFaces.interfaceName, "OpenCredential").first?.asDescriptor
+    #expect(try await kiosk.property(incoming, "Fetched", of: CredentialObjects.interfaceName) == .bool(false))
+    let open = try await kiosk.call(incoming, CredentialObjects.interfaceName, "OpenCredential").first?.asDescriptor
     #expect(try open?.readAll(limit: 100) == credential)
   }
 
@@ -98,7 +98,7 @@ struct TransferOverDBusTests {
       let text = blank + parts[0] + "?" + parts[2] + "&" + parts[1] + blank
       _ = try await kiosk.send(text, "{}")
       let incoming = try await kiosk.received.next()
-      _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Reject")
+      _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Reject")
     }
   }
 
@@ -131,8 +131,8 @@ struct TransferOverDBusTests {
         "/org/earshot/verifier", "/org/earshot/wallet", "/org/earshot/wallet/credential1",
         incoming.string,
       ])
-    let manager = ManagerFace.interfaceName
-    #expect(try await kiosk.property(ManagerFace.path, "RadioState", of: manager) == .string("ready"))
+    let manager = ManagerAdaptor.interfaceName
+    #expect(try await kiosk.property(ManagerAdaptor.path, "RadioState", of: manager) == .string("ready"))
   }
 
   @Test("Peer addresses and error messages are readable only by the group's members, and are in no signal")
@@ -142,7 +142,7 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let outgoing = try await kiosk.send(try await kiosk.start(), "x")
     let incoming = try await kiosk.received.next()
-    let name = CredentialFaces.interfaceName
+    let name = CredentialObjects.interfaceName
     var shown: [String] = []
     for path in [incoming, outgoing] {
       shown.append(try #require(try await kiosk.property(path, "Peer", of: name)?.asString))
@@ -167,8 +167,8 @@ struct TransferOverDBusTests {
     defer { kiosk.close() }
     let outgoing = try await kiosk.send(try await kiosk.start(), "x")
     let incoming = try await kiosk.received.next()
-    _ = try await kiosk.call(incoming, CredentialFaces.interfaceName, "Disconnect")
+    _ = try await kiosk.call(incoming, CredentialObjects.interfaceName, "Disconnect")
     try await kiosk.await(outgoing, "State", .string("undecided"))
-    #expect(try await kiosk.call(incoming, CredentialFaces.interfaceName, "GetCredential") == [.string("x")])
+    #expect(try await kiosk.call(incoming, CredentialObjects.interfaceName, "GetCredential") == [.string("x")])
   }
 }

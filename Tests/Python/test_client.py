@@ -204,7 +204,7 @@ def test_messages_begin_after_the_newest(tmp_path: Path) -> None:
             while sum(member == "ListMessages" for _, member, _ in stand_in.calls) < 3:
                 await asyncio.sleep(0)
             stand_in.messages.append([8, 2, "aa", "aa", "alice", "new", "unread", "uplink"])
-            stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageWaiting", "u", 8)
+            stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageReceived", "u", 8)
             message = await following
             assert (message.text, message.is_private, message.is_own) == ("new", True, False)
             assert message.way == "uplink"
@@ -244,7 +244,7 @@ def test_messages_of_a_service_that_starts_later_are_not_new(tmp_path: Path) -> 
             while sum(member == "ListMessages" for _, member, _ in stand_in.calls) < 3:
                 await asyncio.sleep(0)
             stand_in.messages.append([4, 1, "", "aa", "alice", "new", "unread", "mesh"])
-            stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageWaiting", "u", 4)
+            stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageReceived", "u", 4)
             assert (await following).text == "new"
             stand_in.stop()
 

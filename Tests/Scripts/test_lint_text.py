@@ -46,7 +46,7 @@ def test_sentence_of_more_than_30_words_is_counted() -> None:
 def test_code_is_no_text() -> None:
     assert rules(f"/// A value.\n///\n///     {LONG}\n///\n/// | {LONG} |") == []
     assert rules(f"/// ```\n/// What {LONG}\n/// ```") == []
-    assert rules(f"/// Calls `say`, ``VerifierFace`` and `{LONG}`.") == []
+    assert rules(f"/// Calls `say`, ``VerifierAdaptor`` and `{LONG}`.") == []
 
 
 @pytest.mark.parametrize(

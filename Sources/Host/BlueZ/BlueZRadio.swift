@@ -18,7 +18,7 @@ public final class BlueZRadio: RadioDriver {
 
   private let bus: BusConnection
   private let scheduler: any Scheduler
-  private let doors: KernelDoors
+  private let doors: KernelChannels
   private let version: BlueZVersion?
   /// Whether public messages may be sent over D-Bus, as exactly as bluetoothd can, if there is no management socket.
   private let isDegradable: Bool
@@ -41,7 +41,7 @@ public final class BlueZRadio: RadioDriver {
     bus, doors.management.way, scheduler: scheduler, counters: counters,
     isDegraded: isDegradable, isConnecting: { [weak self] in self?.central.isConnecting ?? false }, log: log,
     onChange: { [weak self] in self?.statusMayHaveChanged() },
-    onPacket: { [weak self] in self?.delegate?.heard($0) }, onSighting: { [weak self] in self?.delegate?.heard($0) })
+    onPacket: { [weak self] in self?.delegate?.heard($0) }, onScanResult: { [weak self] in self?.delegate?.heard($0) })
   private lazy var central: Central = Central(
     bus, scheduler: scheduler, counters: counters, daemon: daemon, links: links, bearers: bearers,
     wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
@@ -110,7 +110,7 @@ public final class BlueZRadio: RadioDriver {
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
     knownVersion: BlueZVersion? = nil,
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
-    doors: KernelDoors = KernelDoors(), links preferences: LinkPreferences = .kernel,
+    doors: KernelChannels = KernelChannels(), links preferences: LinkPreferences = .kernel,
     isDegradable: Bool = false, startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), classic: any ClassicSockets = KernelClassicSockets(),
     safety: ClassicSafety = .known(.running), pace: DaemonPulse.Pace? = DaemonPulse.Pace(),

@@ -143,7 +143,7 @@ public struct ApplicationID: Hashable, Sendable, CustomStringConvertible {
 
 /// The filter of a scan.
 public struct Listening: Hashable, Sendable {
-  /// The services whose advertisers are reported by `heard(_: Sighting)`. An empty set means every advertiser, nil
+  /// The services whose advertisers are reported by `heard(_: ScanResult)`. An empty set means every advertiser, nil
   /// none.
   public var services: Set<BluetoothUUID>?
   /// The patterns whose packets are reported by `heard(_: AdvertisingPacket)`. An empty set means every packet, nil
@@ -221,7 +221,7 @@ public protocol RadioDriverDelegate: AnyObject {
   func hasRoom(_ link: LinkID)
 
   /// Called for a received advertiser, with its combined data; possibly for every packet.
-  func heard(_ sighting: Sighting)
+  func heard(_ scanResult: ScanResult)
   /// Called for a received packet of an advertiser, if the scan requests packets (`Listening.patterns`).
   func heard(_ packet: AdvertisingPacket)
   /// Called when the driver has removed an advertiser: connecting to it fails until it is received again.

@@ -7,17 +7,17 @@ extension SharedRadio {
   func scan(
     for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) -> Registration {
-    let id = SightingTable.ScanID(number: nextNumber())
+    let id = ScanResultTable.ScanID(number: nextNumber())
     scanHandlers[id] = handler
     // Events are never sent from within the call.
     scheduler.soon { [weak self] in
       guard let self, scanHandlers[id] != nil else { return }
-      tell(sightings.add(id, for: Set(services), at: scheduler.now))
+      tell(scanResults.add(id, for: Set(services), at: scheduler.now))
       listen()
     }
     return Registration { [weak self] in
       guard let self, scanHandlers.removeValue(forKey: id) != nil else { return }
-      sightings.remove(id)
+      scanResults.remove(id)
       listen()
     }
   }
@@ -49,30 +49,30 @@ extension SharedRadio {
   }
 
   private func listen() {
-    let (services, patterns) = (sightings.services, patterns)
+    let (services, patterns) = (scanResults.services, patterns)
     let isWanted = services != nil || patterns != nil
     driver.listen(isWanted ? Listening(services: services, patterns: patterns) : nil)
-    sightingTimer.set(sightings.deadline)
+    scanResultTimer.set(scanResults.deadline)
   }
 
-  public func heard(_ sighting: Sighting) {
-    tell(sightings.hear(sighting, at: scheduler.now))
-    sightingTimer.set(sightings.deadline)
+  public func heard(_ scanResult: ScanResult) {
+    tell(scanResults.hear(scanResult, at: scheduler.now))
+    scanResultTimer.set(scanResults.deadline)
   }
 
   public func forgot(_ address: BluetoothAddress) {
-    tell(sightings.lose(address))
-    sightingTimer.set(sightings.deadline)
+    tell(scanResults.lose(address))
+    scanResultTimer.set(scanResults.deadline)
   }
 
   public func heard(_ packet: AdvertisingPacket) { packetObservers.call(packet) }
 
-  func expireSightings() {
-    tell(sightings.expire(at: scheduler.now))
-    sightingTimer.set(sightings.deadline)
+  func expireScanResults() {
+    tell(scanResults.expire(at: scheduler.now))
+    scanResultTimer.set(scanResults.deadline)
   }
 
-  func tell(_ reports: [SightingTable.Report]) {
+  func tell(_ reports: [ScanResultTable.Report]) {
     for report in reports { scanHandlers[report.scan]?(report.event) }
   }
 }

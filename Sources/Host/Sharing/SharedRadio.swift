@@ -3,7 +3,7 @@ import Loop
 import Radio
 
 /// A radio that several services share: it carries out the decisions of `LinkPlan`, `AdvertisingPlan` and
-/// `SightingTable`.
+/// `ScanResultTable`.
 ///
 /// Each service has its own view of the radio, a `Tenant`.
 @LoopActor
@@ -38,12 +38,12 @@ public final class SharedRadio {
   lazy var advertisingTimer = Deadline(scheduler) { [weak self] in self?.plan(.timer) }
 
   // Scanning: SharedRadio+Scanning.
-  var sightings = SightingTable()
-  var scanHandlers: [SightingTable.ScanID: @LoopActor (ScanEvent) -> Void] = [:]
+  var scanResults = ScanResultTable()
+  var scanHandlers: [ScanResultTable.ScanID: @LoopActor (ScanEvent) -> Void] = [:]
   let packetObservers = Observers<AdvertisingPacket>()
   /// The patterns of each scanning service.
   var listeners: [Int: [AdvertisingPattern]] = [:]
-  lazy var sightingTimer = Deadline(scheduler) { [weak self] in self?.expireSightings() }
+  lazy var scanResultTimer = Deadline(scheduler) { [weak self] in self?.expireScanResults() }
 
   // Radio inhibit: the priorities of the services that requested it.
   var quiet: [Int: Int] = [:]
@@ -125,7 +125,7 @@ public final class SharedRadio {
 extension SharedRadio: RadioDriverDelegate {
   public func statusChanged(_ status: RadioStatus) {
     self.status = status
-    if status.state == .waiting { tell(sightings.loseAll()) }
+    if status.state == .waiting { tell(scanResults.loseAll()) }
     statusObservers.call(status)
   }
 }

@@ -81,7 +81,7 @@ struct StatusCommand {
     guard case .structure(let numbers)? = manager["AdvertisingSlots"]?.unwrapped, numbers.count == 2,
       let used = numbers[0].asInteger, let slots = numbers[1].asInteger
     else { return nil }
-    let (onAir, waiting) = (manager["OnAir"]?.asStrings ?? [], manager["Waiting"]?.asStrings ?? [])
+    let (onAir, waiting) = (manager["AdvertisingServices"]?.asStrings ?? [], manager["Waiting"]?.asStrings ?? [])
     let others = max(0, Int(used) - onAir.count)
     let counts = (onAir + Array(repeating: "other programs", count: min(others, 99))).reduce(into: [:]) {
       $0[$1, default: 0] += 1

@@ -26,7 +26,7 @@ final class Daemon: DaemonBody {
   private let driver: any RadioDriver
   private lazy var services = ServiceGroup(kinds, scheduler: EventLoop.shared) { self.context(of: $0) }
   private let kinds: [any Service.Type]
-  private var manager: ManagerFace?
+  private var manager: ManagerAdaptor?
   private var metrics: MetricsFile?
   private var statusWatch: Registration?
   private weak var frame: DaemonFrame?
@@ -52,11 +52,11 @@ final class Daemon: DaemonBody {
     radio = SharedRadio(
       driver: driver, scheduler: EventLoop.shared, limits: configuration[RadioSettings.self].linkLimits)
     let collector = MetricsCollector(
-      bus.objects, meanings: list.counterMeanings, version: ManagerFace.version)
+      bus.objects, meanings: list.counterMeanings, version: ManagerAdaptor.version)
     let text: @LoopActor () -> String = { MetricsText.text(collector.metrics()) }
-    manager = ManagerFace(
+    manager = ManagerAdaptor(
       radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects, metrics: text)
-    services.export(on: bus.objects, manager: ManagerFace.path)
+    services.export(on: bus.objects, manager: ManagerAdaptor.path)
     metrics = Self.metrics(configuration[MetricsSettings.self], text)
   }
 

@@ -13,7 +13,7 @@ struct Earshotd {
     let list = ServiceList.all
     DaemonProgram(
       "earshotd", "Bluetooth proximity services on D-Bus.", tool: "earshot", busName: "org.earshot",
-      version: ManagerFace.version, defaults: list.configuration, files: .standard, messages: list.messages,
+      version: ManagerAdaptor.version, defaults: list.configuration, files: .standard, messages: list.messages,
       check: { MemoryBudget.check($0) },
       problems: { configuration in list.kinds.flatMap { $0.problems(with: configuration) } },
       interfaces: { interfaces(of: list) },

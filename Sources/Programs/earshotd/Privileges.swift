@@ -30,8 +30,8 @@ struct Privileges: Sendable {
   }
 
   /// The kernel channels in their present state.
-  @LoopActor var doors: KernelDoors {
-    var doors = KernelDoors()
+  @LoopActor var doors: KernelChannels {
+    var doors = KernelChannels()
     switch management {
     case .success(let socket): doors.management = .open(ManagementSocket(socket, scheduler: EventLoop.shared))
     case .failure(let error): doors.management = .shut(error.description)

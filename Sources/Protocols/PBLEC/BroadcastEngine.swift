@@ -10,7 +10,7 @@ public struct BroadcastEngine: Sendable {
   public private(set) var counters = Counters()
   private var sender: Sender
   private var receiver: Receiver
-  private var ledger: NotifyLedger
+  private var ledger: NotificationRecord
   private var beacon = BeaconState.none
   private var isStopped = false
   private var random: any RandomSource & Sendable
@@ -27,7 +27,7 @@ public struct BroadcastEngine: Sendable {
   ///   - last: received and own messages are numbered from `last` + 1.
   ///   - now: start of this run.
   public init(
-    configuration: Configuration = Configuration(), ledger: NotifyLedger = NotifyLedger(),
+    configuration: Configuration = Configuration(), ledger: NotificationRecord = NotificationRecord(),
     random: any RandomSource & Sendable, after last: UInt64 = 0, at now: Instant
   ) {
     var random = random
@@ -63,7 +63,7 @@ public struct BroadcastEngine: Sendable {
   public func notificationsLeft(at now: Instant, time: CalendarTime) -> Int { ledger.left(at: time, now) }
 
   /// Received messages with a number above `number`, oldest first, at most `limit`.
-  public func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
+  public func messages(after number: UInt64, limit: Int) -> [ReceivedBroadcast] {
     receiver.feed.messages(after: number, limit: limit)
   }
 

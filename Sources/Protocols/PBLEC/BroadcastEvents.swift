@@ -41,11 +41,11 @@ extension BroadcastEngine {
     /// A message was not broadcast, or not for its whole time.
     case dropped(UInt64, BroadcastError)
     /// A new message of a peer was received.
-    case heard(HeardMessage)
+    case heard(ReceivedBroadcast)
     /// A beacon was received and is reported to local programs.
     case notified
     /// The record of notifications has changed and must be persisted.
-    case keep(NotifyLedger)
+    case keep(NotificationRecord)
   }
 
   /// Number of events of each kind since the engine was created.
@@ -74,7 +74,7 @@ extension BroadcastEngine {
     /// All counters with their names.
     public var tallies: [Tally] {
       [
-        Tally("HeardMessages", heard), Tally("SentMessages", sent), Tally("UnsentMessages", notSent),
+        Tally("ReceivedMessages", heard), Tally("SentMessages", sent), Tally("UnsentMessages", notSent),
         Tally("Stops", stops), Tally("Notifications", notifications),
       ] + Drop.allCases.map { Tally($0.name, self[$0]) }
     }
@@ -90,7 +90,7 @@ extension BroadcastEngine {
 }
 
 /// Received message of a peer.
-public struct HeardMessage: Hashable, Sendable {
+public struct ReceivedBroadcast: Hashable, Sendable {
   /// Number of the message: one more than that of the previous message since the start of the engine.
   public let number: UInt64
   /// Time of first receipt, in milliseconds since 1970 by this machine's clock.

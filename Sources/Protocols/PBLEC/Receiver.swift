@@ -31,7 +31,7 @@ struct Receiver: Sendable {
   }
 
   enum Verdict {
-    case new(HeardMessage)
+    case new(ReceivedBroadcast)
     case refused(Drop)
   }
 
@@ -59,7 +59,7 @@ struct Receiver: Sendable {
       recent.append(Recent(packet: packet, at: now, rssi: rssi))
     }
     let message = feed.add { number in
-      HeardMessage(number: number, time: time().milliseconds, alias: alias, text: packet.text, rssi: rssi)
+      ReceivedBroadcast(number: number, time: time().milliseconds, alias: alias, text: packet.text, rssi: rssi)
     }
     return .new(message)
   }
@@ -82,7 +82,7 @@ struct Receiver: Sendable {
 
 /// Ring buffer of the last `Limits.messages` received messages, in memory only.
 struct Feed: Sendable {
-  private var messages: [HeardMessage] = []
+  private var messages: [ReceivedBroadcast] = []
   /// Index of the oldest message, which is replaced next once the buffer is full.
   private var next = 0
   private(set) var last: UInt64
@@ -93,7 +93,7 @@ struct Feed: Sendable {
   /// Stores a message under the next number.
   ///
   /// - Returns: the message with its number.
-  mutating func add(_ make: (UInt64) -> HeardMessage) -> HeardMessage {
+  mutating func add(_ make: (UInt64) -> ReceivedBroadcast) -> ReceivedBroadcast {
     last += 1
     let message = make(last)
     if messages.count < Limits.messages {
@@ -106,7 +106,7 @@ struct Feed: Sendable {
   }
 
   /// Messages with a number above `number`, oldest first, at most `limit`.
-  func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
+  func messages(after number: UInt64, limit: Int) -> [ReceivedBroadcast] {
     guard limit > 0, number < last, !messages.isEmpty else { return [] }
     let first = last - UInt64(messages.count) + 1
     let begin = max(number + 1, first)

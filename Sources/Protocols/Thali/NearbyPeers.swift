@@ -98,7 +98,7 @@ public struct NearbyPeers: Sendable {
   /// When ways began to age again after a pause of discovery.
   private var agingStart: Instant?
   /// When known peers without ways were last received.
-  private var lastSightings: [PeerID: Instant] = [:]
+  private var lastScanResults: [PeerID: Instant] = [:]
   /// Received new ways that were ignored because the table was full.
   public private(set) var ignoredWays: UInt64 = 0
 
@@ -132,7 +132,7 @@ public struct NearbyPeers: Sendable {
   /// When a peer was last received on any way.
   public func lastSighted(_ peer: PeerID) -> Instant? {
     let present = entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted)
-    return (present + [lastSightings[peer]].compactMap { $0 }).max()
+    return (present + [lastScanResults[peer]].compactMap { $0 }).max()
   }
 
   /// Whether a way is stored, or may be stored. Other ways do not count against the limit of announcements.
@@ -177,7 +177,7 @@ public struct NearbyPeers: Sendable {
       }
     case .forget(let peer):
       for (way, entry) in entries where entry.recognition?.peer == peer { entries[way]?.recognition = nil }
-      lastSightings[peer] = nil
+      lastScanResults[peer] = nil
     case .paused(let end): agingStart = end
     case .timer: prune(at: now, &intents)
     }
@@ -256,7 +256,7 @@ public struct NearbyPeers: Sendable {
     }
     let others = peers(except: way)
     entries[way] = entry
-    noteSighting(before?.peer, entry.sighted)
+    noteScanResult(before?.peer, entry.sighted)
     report(from: before?.peer, to: entry.recognition?.peer, others, &intents)
   }
 
@@ -328,14 +328,14 @@ public struct NearbyPeers: Sendable {
     max(entry.sighted, agingStart ?? entry.sighted).advanced(by: way.life)
   }
 
-  private mutating func noteSighting(_ peer: PeerID?, _ instant: Instant) {
+  private mutating func noteScanResult(_ peer: PeerID?, _ instant: Instant) {
     guard let peer else { return }
-    lastSightings[peer] = max(instant, lastSightings[peer] ?? instant)
+    lastScanResults[peer] = max(instant, lastScanResults[peer] ?? instant)
   }
 
   private mutating func remove(_ way: Way, _ intents: inout [Intent]) {
     guard let entry = entries.removeValue(forKey: way) else { return }
-    noteSighting(entry.recognition?.peer, entry.sighted)
+    noteScanResult(entry.recognition?.peer, entry.sighted)
     report(from: entry.recognition?.peer, to: nil, peers, &intents)
   }
 

@@ -6,7 +6,7 @@ import Crypto
 ///
 /// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session
 /// slot with its first size. Between the two, while a person chooses a credential, the session uses only a link. When
-/// all slots are in use, the session that uses its slot least loses the slot (`Standing`). When a link is needed, the
+/// all slots are in use, the session that uses its slot least loses the slot (`SessionHealth`). When a link is needed, the
 /// session whose wallet has sent nothing for the longest time since its Identify ends. While there is no capacity for a
 /// credential, no wallet is invited.
 ///
@@ -25,7 +25,7 @@ public struct VerifierEngine: Sendable {
   private var keys = InvitationKeys()
   private var allowance = CodeAllowance()
   /// Sessions in order of their beginning.
-  private var visits: [Visit] = []
+  private var visits: [VerifierSession] = []
   /// Links without a session.
   private var waiting = WaitingLinks()
 
@@ -292,7 +292,7 @@ public struct VerifierEngine: Sendable {
     }
     counters.visits += 1
     waiting.remove(link)
-    var visit = Visit(
+    var visit = VerifierSession(
       link: link, dialect: dialect, identify: identify, keys: sessionKeys, newcomer, configuration: configuration,
       at: now)
     actions += replaceCode(for: &visit, at: now)
@@ -309,7 +309,7 @@ public struct VerifierEngine: Sendable {
   }
 
   /// Replaces the code for the next wallet, if this wallet has probably read the code that is shown.
-  private mutating func replaceCode(for visit: inout Visit, at now: Instant) -> [Action] {
+  private mutating func replaceCode(for visit: inout VerifierSession, at now: Instant) -> [Action] {
     guard !keys.wasEarlierShown(at: visit.openedAt) else { return [] }
     guard !visit.isDistrusted, allowance.take(at: now) else {
       visit.code = .shown(keys.number)
@@ -349,7 +349,7 @@ public struct VerifierEngine: Sendable {
     let left = TuvaliError(.verifierUnknown, .peerEnded, "The wallet began another transfer on the same link.")
     let actions = old.isOver ? [] : [failure(left, on: old.link)]
     counters.visits += 1
-    visits[index] = Visit(after: old, dialect: dialect, identify: identify, keys: sessionKeys, at: now)
+    visits[index] = VerifierSession(after: old, dialect: dialect, identify: identify, keys: sessionKeys, at: now)
     visits[index].code = .shown(keys.number)
     return (.accepted, actions + [.tell(old.link, .ended), .tell(old.link, .secured(dialect))])
   }
@@ -391,7 +391,7 @@ public struct VerifierEngine: Sendable {
     guard slotsInUse > configuration.visitors else { return [] }
     guard !visits[newest].isDistrusted else { return nil }
     let standings = visits.indices.map { $0 == newest ? nil : visits[$0].standing }
-    return Standing.worst(of: standings, configuration.patience, at: now).map {
+    return SessionHealth.worst(of: standings, configuration.patience, at: now).map {
       visits[$0.index].giveWay(for: $0.fault, &counters, at: now)
     }
   }
@@ -403,7 +403,7 @@ public struct VerifierEngine: Sendable {
 
   /// Calls `body` with the session of `link`, if there is one.
   private mutating func inVisit(
-    _ link: LinkID, _ body: (inout Visit, inout Counters) -> [Action]
+    _ link: LinkID, _ body: (inout VerifierSession, inout Counters) -> [Action]
   ) -> [Action] {
     guard let index = index(of: link) else { return [] }
     return visits[index].apply(body, &counters)

@@ -129,7 +129,7 @@ extension VerifierEngine {
     /// Transfers that failed because a size exceeded a limit, or there was no capacity for the credential.
     public var failedByLimit = 0
     /// Sessions that ended because another wallet needed their slot or their link.
-    public var gaveWay = 0
+    public var evictedSessions = 0
     /// Wallets that announced a credential for which there was no capacity.
     public var noRoom = 0
     /// Transfers that failed because of a time limit.
@@ -160,13 +160,13 @@ extension VerifierEngine {
     /// credential.
     public var idleTimeout = Duration.seconds(60)
     /// Maximum time from the first size to the report on a complete frame; see `wholeTime`.
-    public var visitTimeout = Duration.seconds(900)
+    public var transferTimeout = Duration.seconds(900)
     /// Time from the last write of a wallet whose frame is complete to an unrequested report.
     public var quietTime = Duration.seconds(2)
     /// Maximum time from the arrival of the credential to the verdict.
     public var decisionTimeout = Duration.seconds(30)
     /// Time from the verification status to the Disconnect message. The wallet should disconnect before.
-    public var leaveTimeout = Duration.seconds(2)
+    public var disconnectTimeout = Duration.seconds(2)
     /// Time from the Disconnect message to the cut of the link.
     public var closeGuard = Duration.milliseconds(500)
     /// Time from a refusal to the cut of the link, in which the answer reaches the wallet.
@@ -182,7 +182,7 @@ extension VerifierEngine {
     /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)
     /// The limits within which a session does not lose its slot.
-    var patience = Standing.Patience()
+    var patience = SessionHealth.Patience()
 
     public init(name: String) {
       self.name = name

@@ -95,4 +95,4 @@ class Mesh:
 
 
 def _is_news(signal: Signal) -> bool:
-    return signal.path == PATH and signal.member == "MessageWaiting"
+    return signal.path == PATH and signal.member == "MessageReceived"

@@ -57,4 +57,4 @@ class Nearby:
 
 
 def _is_news(signal: Signal) -> bool:
-    return signal.path == PATH and signal.member == "MessageHeard"
+    return signal.path == PATH and signal.member == "MessageReceived"

@@ -11,7 +11,7 @@ import Tool
 /// Both programs use `ServiceList.all`.
 public struct ServiceList: Sendable {
   /// Version of both programs.
-  public static let version = ManagerFace.version
+  public static let version = ManagerAdaptor.version
 
   public let services: [ListedService]
   private let tools: [ToolPart]
@@ -67,8 +67,8 @@ public struct ServiceList: Sendable {
   ///   - scheduler: any scheduler; it is not used.
   @LoopActor
   public func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
-    let manager = ManagerFace.interface(radio, services: [], calls: { [] })
-    return [DescribedObject(ManagerFace.path.string, manager)]
+    let manager = ManagerAdaptor.interface(radio, services: [], calls: { [] })
+    return [DescribedObject(ManagerAdaptor.path.string, manager)]
       + kinds.flatMap { $0.objects(radio: radio, scheduler: scheduler) }
   }
 

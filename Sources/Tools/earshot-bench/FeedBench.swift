@@ -63,7 +63,7 @@ enum FeedBench {
     let radio = SharedRadio(driver: AirSpace(scheduler: time, seed: 1).addNode(), scheduler: time)
     let service = BroadcastService(
       radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: BroadcastService.Settings(),
-      keeper: LedgerKeeper(directory: "", scheduler: time, disk: time))
+      keeper: NotificationStore(directory: "", scheduler: time, disk: time))
     service.start()
     let kernel = ReportedAir()
     var (count, seconds) = (0, 0.0)

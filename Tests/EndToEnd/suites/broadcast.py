@@ -186,7 +186,7 @@ async def another_address(stage: Stage) -> None:
         sets = await stack.enter_async_context(watching(KIOSK))
         await feed.until_sent(await feed.send("before"))
         async with asyncio.timeout(limit(80)):
-            while (await stage.kiosk.manager())["OnAir"]:
+            while (await stage.kiosk.manager())["AdvertisingServices"]:
                 await asyncio.sleep(1)  # no signal reports it
         await phone.listen()
         await feed.until_sent(await feed.send("after"))
@@ -224,7 +224,7 @@ async def hears_all(stage: Stage, feed: Feed, count: int = SAID, moved: tuple[in
         await feed.until_heard(texts[-1])
         lines = await feed.lines(before)
         assert [line.text for line in lines] == texts, [line.text for line in lines]
-        told = [body[0] for name, body in feed.signals if name == "MessageHeard" and body[0] > before]
+        told = [body[0] for name, body in feed.signals if name == "MessageReceived" and body[0] > before]
         assert told == [line.number for line in lines], told
         stage.measure(f"{count} messages")
 
@@ -284,7 +284,7 @@ async def beacons(stage: Stage) -> None:
         await say(phone, 0, "that is all")
         await feed.until_heard("that is all")
         # Two a day are reported, and a repetition does not count.
-        assert [name for name, _ in feed.signals if name == "NotifyHeard"] == ["NotifyHeard"] * 2, feed.signals
+        assert [name for name, _ in feed.signals if name == "NotifyReceived"] == ["NotifyReceived"] * 2, feed.signals
         assert (await feed.properties())["NotifiesLeft"] == 0
         await phone.listen()
         await feed.call("Notify")
@@ -339,7 +339,7 @@ async def amid_message(stage: Stage) -> None:
         sets = await stack.enter_async_context(watching(KIOSK))
         number = await feed.send("amid")
         async with asyncio.timeout(limit(10)):
-            while "Broadcast" not in (await stage.kiosk.manager())["OnAir"]:
+            while "Broadcast" not in (await stage.kiosk.manager())["AdvertisingServices"]:
                 await asyncio.sleep(0.1)  # no signal reports it
         await stage.machine.kill_bluetoothd()
         await stage.machine.start_bluetoothd()

@@ -154,7 +154,7 @@ async def switched_off(stage: Stage) -> None:
 
 @suite.test("A wallet that stays after the verdict is asked to leave")
 async def asked_to_leave(stage: Stage) -> None:
-    uri = await stage.set(settings(LeaveTimeout="1s"))
+    uri = await stage.set(settings(DisconnectTimeout="1s"))
     wallet = IOSWallet(stage.phone, DIALECTS["0.5"])
     address, key = await wallet.find(uri)
     link = wallet.link = await stage.phone.connect(address)

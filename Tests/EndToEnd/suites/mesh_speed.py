@@ -170,7 +170,7 @@ async def file_seconds(one: Node, other: Node, name: str, size: int) -> tuple[fl
     """How long a file for all takes from the call to the word that it is there, and in how many frames it left."""
     content = noise(name, size)
     before = (await one.counters())["SentFrames"]
-    async with Arrival(other, "FileWaiting") as arrival:
+    async with Arrival(other, "FileReceived") as arrival:
         begin = time.monotonic()
         path = await one.send_file(content, name)
         end = await arrival.time(30 + size / SLOWEST)
@@ -247,7 +247,7 @@ async def latencies(one: Node, other: Node, label: str, count: int) -> list[floa
     """How long lines take to the other end, one after the other; sorted."""
     found = []
     for number in range(count):
-        async with Arrival(other, "MessageWaiting") as arrival:
+        async with Arrival(other, "MessageReceived") as arrival:
             begin = time.monotonic()
             await one.say(f"{label} {number}")
             found.append(await arrival.time(30) - begin)

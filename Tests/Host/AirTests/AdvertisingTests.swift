@@ -8,12 +8,12 @@ import Testing
 @Suite struct AdvertisingTests {
   @LoopActor
   private final class Scanner {
-    var sightings: [Sighting] = []
+    var scanResults: [ScanResult] = []
     var registration: Registration?
-    var names: [String] { sightings.compactMap(\.localName) }
+    var names: [String] { scanResults.compactMap(\.localName) }
 
     init(_ radio: any RadioDriver, for services: [BluetoothUUID] = [service]) {
-      registration = radio.scan(for: services) { [weak self] in self?.sightings.append($0) }
+      registration = radio.scan(for: services) { [weak self] in self?.scanResults.append($0) }
     }
   }
 
@@ -34,7 +34,7 @@ import Testing
   @Test(
     "A scanner gets an advertiser within one interval of scan and advertising, and then once a second",
     arguments: [20, 100, 1280], [true, false])
-  func firstSighting(milliseconds: Int, scanFirst: Bool) async {
+  func firstScanResult(milliseconds: Int, scanFirst: Bool) async {
     await onLoop {
       for seed in UInt64(1)...20 {
         let scene = Scene(seed: seed)
@@ -46,12 +46,12 @@ import Testing
           scene.time.advance(by: .milliseconds(3333))
           scanner = Scanner(scene.observer)
         }
-        #expect(scanner?.sightings.isEmpty == true)
+        #expect(scanner?.scanResults.isEmpty == true)
         scene.time.advance(by: .milliseconds(milliseconds))
-        #expect(scanner?.sightings.count == 1)
+        #expect(scanner?.scanResults.count == 1)
         scene.time.advance(by: .seconds(10))
         // An event every 1280 ms is reported each time.
-        #expect((milliseconds == 1280 ? 8...9 : 10...11).contains(scanner?.sightings.count ?? 0))
+        #expect((milliseconds == 1280 ? 8...9 : 10...11).contains(scanner?.scanResults.count ?? 0))
         registration.cancel()
       }
     }
@@ -71,8 +71,8 @@ import Testing
             serviceData: [.init(service: BluetoothUUID(short: 2), bytes: [UInt8](repeating: 9, count: 27))])))
       scene.time.advance(by: .seconds(1))
       #expect(
-        scanner.sightings == [
-          Sighting(
+        scanner.scanResults == [
+          ScanResult(
             address: scene.advertiser.address, serviceUUIDs: [service],
             serviceData: [
               .init(service: service, bytes: Array("OVPMOSIP_12345".utf8)),
@@ -95,7 +95,7 @@ import Testing
         scene.advertiser.advertise(Advertisement(data: data, scanResponse: scanResponse), in: 0)
         #expect(scene.advertiser.status == RadioStatus(.degraded, reason: error.sentence, adapters: ["air0"]))
         scene.time.advance(by: .seconds(1))
-        #expect(scanner.sightings.isEmpty)
+        #expect(scanner.scanResults.isEmpty)
       }
       scene.advertiser.advertise(nil, in: 0)
       #expect(scene.advertiser.status.state == .ready)
@@ -167,17 +167,17 @@ import Testing
       let scanner = Scanner(scene.observer)
       var registration = scene.advertiser.advertise(advertisement())
       scene.time.advance(by: .milliseconds(500))
-      #expect(scanner.sightings.count == 1)
+      #expect(scanner.scanResults.count == 1)
       if byRange { scene.advertiser.position.x = 11 } else { registration.cancel() }
       scene.time.advance(by: .seconds(29))
-      #expect(scanner.sightings.count == 1)
+      #expect(scanner.scanResults.count == 1)
       if byRange {
         scene.advertiser.position.x = 9
       } else {
         registration = scene.advertiser.advertise(advertisement())
       }
       scene.time.advance(by: .milliseconds(100))
-      #expect(scanner.sightings.count == 2)
+      #expect(scanner.scanResults.count == 2)
       registration.cancel()
     }
   }
@@ -191,11 +191,11 @@ import Testing
       registration = nil
       let scanner = Scanner(scene.observer)
       scene.time.advance(by: .seconds(1))
-      #expect(scanner.sightings.isEmpty)
+      #expect(scanner.scanResults.isEmpty)
       scanner.registration = nil
       let kept = scene.advertiser.advertise(advertisement("b"))
       scene.time.advance(by: .seconds(1))
-      #expect(scanner.sightings.isEmpty)
+      #expect(scanner.scanResults.isEmpty)
       kept.cancel()
     }
   }
@@ -226,15 +226,15 @@ import Testing
       let registration = scene.advertiser.advertise(advertisement("a"))
       let scanner = Scanner(scene.observer)
       scene.time.advance(by: .seconds(1))
-      #expect(scanner.sightings.isEmpty)
+      #expect(scanner.scanResults.isEmpty)
       radio.power = true
       scene.time.advance(by: .milliseconds(100))
-      #expect(scanner.sightings.count == 1)
+      #expect(scanner.scanResults.count == 1)
       radio.power = false
       scene.time.advance(by: .seconds(60))
       radio.power = true
       scene.time.advance(by: .milliseconds(100))
-      #expect(scanner.sightings.count == 2)
+      #expect(scanner.scanResults.count == 2)
       registration.cancel()
     }
   }
@@ -249,8 +249,8 @@ import Testing
       let registrations = [far, scene.advertiser, scene.observer].map { $0.advertise(advertisement()) }
       let scanner = Scanner(scene.observer)
       scene.time.advance(by: .seconds(1))
-      #expect(scanner.sightings.map(\.address) == [scene.advertiser.address])
-      #expect(scanner.sightings.map(\.rssi) == [-79])
+      #expect(scanner.scanResults.map(\.address) == [scene.advertiser.address])
+      #expect(scanner.scanResults.map(\.rssi) == [-79])
       for registration in registrations { registration.cancel() }
     }
   }

@@ -10,7 +10,7 @@ final class DriverRecorder: RadioDriverDelegate {
   private var recorders: [ApplicationID: Recorder] = [:]
   private var slots: Set<Int> = []
   private var lastApplication = 0
-  var onSighting: (@LoopActor (Sighting) -> Void)?
+  var onScanResult: (@LoopActor (ScanResult) -> Void)?
   var onPacket: (@LoopActor (AdvertisingPacket) -> Void)?
   var onStatus: (@LoopActor (RadioStatus) -> Void)?
   private(set) var links: [DriverLink] = []
@@ -80,7 +80,7 @@ final class DriverRecorder: RadioDriverDelegate {
   }
   func hasRoom(_ link: LinkID) { rooms.append(link) }
 
-  func heard(_ sighting: Sighting) { onSighting?(sighting) }
+  func heard(_ scanResult: ScanResult) { onScanResult?(scanResult) }
   func forgot(_ address: BluetoothAddress) {}
   func heard(_ packet: AdvertisingPacket) { onPacket?(packet) }
 }
@@ -136,12 +136,12 @@ extension RadioDriver {
   }
 
   /// Runs one scan at a time; an empty list of services means every advertiser.
-  func scan(for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void) -> Registration {
+  func scan(for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanResult) -> Void) -> Registration {
     let recorder = DriverRecorder.of(self)
-    recorder.onSighting = handler
+    recorder.onScanResult = handler
     listen(Listening(services: Set(services)))
     return Registration {
-      recorder.onSighting = nil
+      recorder.onScanResult = nil
       self.listen(nil)
     }
   }

@@ -14,12 +14,12 @@ import Testing
   func conversation() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
-      let sightings = Box<[Sighting]>([])
-      let scan = pair.central.scan(for: [service]) { sightings.value.append($0) }
-      try #require(await eventually { !sightings.value.isEmpty })
+      let scanResults = Box<[ScanResult]>([])
+      let scan = pair.central.scan(for: [service]) { scanResults.value.append($0) }
+      try #require(await eventually { !scanResults.value.isEmpty })
       let address = try #require(pair.peripheral.address)
       #expect(
-        sightings.value == [Sighting(address: address, serviceUUIDs: [service], serviceData: [], localName: "x")])
+        scanResults.value == [ScanResult(address: address, serviceUUIDs: [service], serviceData: [], localName: "x")])
       try await pair.connect()
       let (client, recorder) = (pair.client, pair.recorder)
       let link = try pair.link
@@ -65,7 +65,7 @@ import Testing
       client.link?.disconnect()
       try #require(await eventually { client.isOver })
       pair.advertising.cancel()
-      let late = Box<[Sighting]>([])
+      let late = Box<[ScanResult]>([])
       let scan = pair.central.scan(for: []) { late.value.append($0) }
       let other = pair.peripheral.advertise(advertisement("other"))
       try #require(await eventually { late.value.count == 1 })
@@ -106,9 +106,9 @@ import Testing
       let pair = try await HubPair()
       try await pair.connect()
       let (client, recorder, central, peripheral) = (pair.client, pair.recorder, pair.central, pair.peripheral)
-      let sightings = Box<[Sighting]>([])
-      let scan = central.scan(for: [service]) { sightings.value.append($0) }
-      try #require(await eventually { sightings.value.count == 1 })
+      let scanResults = Box<[ScanResult]>([])
+      let scan = central.scan(for: [service]) { scanResults.value.append($0) }
+      try #require(await eventually { scanResults.value.count == 1 })
       let states = Box<[RadioStatus.State]>([])
       let registration = central.onStatus { states.value.append($0.state) }
       pair.hub.close()
@@ -123,7 +123,7 @@ import Testing
       client.link?.write([1], to: submit, as: .command)
       pair.hub = try HubPair.hub(pair.folder, .init(latency: .zero))
       try await pair.becomeReady()
-      try #require(await eventually { sightings.value.count == 2 })
+      try #require(await eventually { scanResults.value.count == 2 })
       #expect(client.events.count == events && recorder.calls.count == calls)
       let again = Client()
       try again.connect(central, to: try #require(peripheral.address))

@@ -56,13 +56,13 @@ import Testing
     await onLoop {
       let air = TestAir(AirController(seesPackets: false))
       let recorder = DriverRecorder.of(air.observer)
-      var (packets, sightings) = (0, 0)
+      var (packets, scanResults) = (0, 0)
       recorder.onPacket = { _ in packets += 1 }
-      recorder.onSighting = { _ in sightings += 1 }
+      recorder.onScanResult = { _ in scanResults += 1 }
       air.space.addNode().advertise(advertisement(), in: 0)
       air.observer.listen(Listening(services: [], patterns: []))
       air.time.advance(by: .seconds(5))
-      #expect(packets == 0 && (5...6).contains(sightings) && !air.observer.seesPackets)
+      #expect(packets == 0 && (5...6).contains(scanResults) && !air.observer.seesPackets)
     }
   }
 
@@ -72,21 +72,21 @@ import Testing
       let air = TestAir()
       air.space.addNode().advertise(advertisement(), in: 0)
       let recorder = DriverRecorder.of(air.observer)
-      var (packets, sightings) = (0, 0)
+      var (packets, scanResults) = (0, 0)
       recorder.onPacket = { _ in packets += 1 }
-      recorder.onSighting = { _ in sightings += 1 }
+      recorder.onScanResult = { _ in scanResults += 1 }
       air.observer.listen(Listening(services: [other]))
       air.time.advance(by: .seconds(1))
-      #expect(packets == 0 && sightings == 0)
+      #expect(packets == 0 && scanResults == 0)
       air.observer.listen(Listening(services: [other, service]))
       air.time.advance(by: .milliseconds(400))
-      #expect(sightings == 1)
+      #expect(scanResults == 1)
       air.observer.listen(Listening(services: [service], patterns: []))
       air.time.advance(by: .milliseconds(400))
-      #expect(sightings == 1 && packets == 8)
+      #expect(scanResults == 1 && packets == 8)
       air.observer.listen(Listening(services: nil, patterns: []))
       air.time.advance(by: .seconds(3))
-      #expect(sightings == 1 && packets == 68)
+      #expect(scanResults == 1 && packets == 68)
     }
   }
 

@@ -89,10 +89,10 @@ import Testing
     (.abilities(abilities), [4, 5, 1, 0]),
     (.addressChanged(address), joined([5], addressBytes)),
     (
-      .sighting(address, rssi: -59, data: [1], scanResponse: [2, 3]),
+      .scanResult(address, rssi: -59, data: [1], scanResponse: [2, 3]),
       joined([6], addressBytes, [0xC5, 1, 0, 1, 2, 0, 2, 3])
     ),
-    (.sighting(address, rssi: nil, data: [], scanResponse: []), joined([6], addressBytes, [127, 0, 0, 0, 0])),
+    (.scanResult(address, rssi: nil, data: [], scanResponse: []), joined([6], addressBytes, [127, 0, 0, 0, 0])),
     (.packet(packet), joined([7], addressBytes, [1, 2, 0xC5, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0, 7])),
     (.served(application: 4, true), [8, 4, 0, 0, 0, 1]),
     (

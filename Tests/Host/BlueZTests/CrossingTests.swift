@@ -95,7 +95,7 @@ struct CrossingTests {
   @LoopActor
   func advertisement() async throws {
     let raw = FakeRawHCI()
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)))
     defer { rig.close() }
     try await rig.reach(.ready)
     let registration = try await rig.advertise()

@@ -32,7 +32,7 @@ final class DriverRig: RadioDriverDelegate {
   let forgotten = Mailbox<BluetoothAddress>()
   private let statusObservers = Observers<RadioStatus>()
   private var services: [ApplicationID: Served] = [:]
-  private var scans: [Int: (services: [BluetoothUUID], handler: @LoopActor (Sighting) -> Void)] = [:]
+  private var scans: [Int: (services: [BluetoothUUID], handler: @LoopActor (ScanResult) -> Void)] = [:]
   private var patterns: Set<AdvertisingPattern>?
   private var slots: Set<Int> = []
   private var addresses: [LinkID: DriverLink] = [:]
@@ -113,7 +113,7 @@ final class DriverRig: RadioDriverDelegate {
   }
 
   func scan(
-    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void
+    for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanResult) -> Void
   ) -> Registration {
     let id = (scans.keys.max() ?? 0) + 1
     scans[id] = (services, handler)
@@ -192,12 +192,12 @@ final class DriverRig: RadioDriverDelegate {
 
   func hasRoom(_ link: LinkID) { told.put(.room(link)) }
 
-  func heard(_ sighting: Sighting) {
+  func heard(_ scanResult: ScanResult) {
     for id in scans.keys.sorted() {
-      guard let scan = scans[id], scan.services.isEmpty || !sighting.services.isDisjoint(with: scan.services) else {
+      guard let scan = scans[id], scan.services.isEmpty || !scanResult.services.isDisjoint(with: scan.services) else {
         continue
       }
-      scan.handler(sighting)
+      scan.handler(scanResult)
     }
   }
 

@@ -28,7 +28,7 @@ struct ExactnessTests {
     let links: [LinkID]
 
     init(_ version: BlueZVersion, _ reach: GATTCharacteristic.Reach, areSubscribed: Bool = true) async throws {
-      rig = try await Rig(version: version, doors: KernelDoors(raw: .open(raw)))
+      rig = try await Rig(version: version, doors: KernelChannels(raw: .open(raw)))
       try await rig.reach(.ready)
       server = try await rig.serve(service, Service.application(reach: reach))
       raw.links = [first, second].enumerated().map { index, address in

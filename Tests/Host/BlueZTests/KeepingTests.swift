@@ -242,7 +242,7 @@ struct KeepingTests {
   @Test("A restart of bluetoothd on a degraded radio gets one journal line, which does not repeat the limits")
   @LoopActor
   func restartInPart() async throws {
-    let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
+    let rig = try await Rig(doors: KernelChannels(raw: .shut("CAP_NET_RAW is missing")))
     defer { rig.close() }
     try await rig.reach(.ready)
     let server = try await rig.serve(Service(), Service.application(reach: .exact))

@@ -293,7 +293,7 @@ struct LinkSpeedTests {
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(
-      version: BlueZVersion(5, 82), doors: KernelDoors(management: .shut("CAP_NET_ADMIN is missing")),
+      version: BlueZVersion(5, 82), doors: KernelChannels(management: .shut("CAP_NET_ADMIN is missing")),
       links: Self.preferences)
     defer { rig.close() }
     try await rig.reach(.ready)

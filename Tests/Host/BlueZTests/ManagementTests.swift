@@ -224,7 +224,7 @@ struct ManagementTests {
     kernel.features.flags = [.connectable, .intervals, .scanResponse]
     kernel.features.instanceLimit = 5
     let time = VirtualTime()
-    let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
+    let doors = KernelChannels(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
     let rig = try await Rig(doors: doors, kernel: kernel, time: time)
     defer { rig.close() }
     try await rig.reach(.ready)
@@ -422,7 +422,7 @@ struct ManagementTests {
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(
-      version: BlueZVersion(5, 66), doors: KernelDoors(management: .shut("CAP_NET_ADMIN is missing")))
+      version: BlueZVersion(5, 66), doors: KernelChannels(management: .shut("CAP_NET_ADMIN is missing")))
     defer { rig.close() }
     try await rig.reach(.ready)
     let registration = try await rig.advertise()

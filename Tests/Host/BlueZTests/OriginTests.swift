@@ -25,7 +25,7 @@ struct OriginTests {
   @LoopActor
   func list(isCentral: Bool) async throws {
     let raw = FakeRawHCI()
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)))
     defer { rig.close() }
     try await rig.reach(.ready)
     let link = try await up(rig)
@@ -44,7 +44,7 @@ struct OriginTests {
   @LoopActor
   func others() async throws {
     let raw = FakeRawHCI()
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)))
     defer { rig.close() }
     try await rig.reach(.ready)
     let server = try await rig.serve(Service())

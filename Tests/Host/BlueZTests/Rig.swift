@@ -36,7 +36,7 @@ final class Rig {
   init(
     adapter: String? = nil, version: BlueZVersion? = nil,
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
-    doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
+    doors: KernelChannels = KernelChannels(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
     repair: KernelRepair = .known(.running), classic: any ClassicSockets = KernelClassicSockets(),
     safety: ClassicSafety = .off, pace: DaemonPulse.Pace? = nil,
@@ -80,7 +80,7 @@ final class Rig {
   ) async throws -> Rig {
     // The radio's time; no query is sent before the radio exists.
     let time = VirtualTime()
-    let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
+    let doors = KernelChannels(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
     let rig = try await Rig(version: version, doors: doors, links: links, kernel: kernel, time: time)
     try await rig.reach(.ready)
     return rig

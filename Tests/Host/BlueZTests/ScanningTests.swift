@@ -20,14 +20,14 @@ struct ScanningTests {
   func discovery() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let filter = try #require(rig.fake.filters.values.first)
     #expect(filter == ["Transport": .string("le"), "DuplicateData": .bool(true), "Pattern": .string("")])
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]], rssi: -50)
-    let first = try await sightings.next()
+    let first = try await scanResults.next()
     #expect(first.address.description == peer.address)
     #expect(first.serviceUUIDs == [Self.service])
     #expect(first.serviceData(for: Self.service) == [1])
@@ -42,8 +42,8 @@ struct ScanningTests {
   func twoParts() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
@@ -51,12 +51,12 @@ struct ScanningTests {
     rig.fake.hear(peer, serviceData: [Self.uuid: [1]], rssi: -70)
     rig.fake.hear(peer, serviceData: [Self.uuid: [1], Self.rest: [2]])
     rig.fake.hear(peer, serviceData: [Self.uuid: [3], Self.rest: [4]])
-    _ = try await sightings.first { $0.serviceData(for: Self.service) == [3] }
+    _ = try await scanResults.first { $0.serviceData(for: Self.service) == [3] }
     #expect(
-      sightings.all.map { $0.serviceData.map(\.bytes) } == [
+      scanResults.all.map { $0.serviceData.map(\.bytes) } == [
         [[1]], [[1], [2]], [[1], [2]], [[1], [2]], [[3], [4]],
       ])
-    #expect(sightings.all.map(\.rssi) == [-60, -60, -70, -60, -60])
+    #expect(scanResults.all.map(\.rssi) == [-60, -60, -70, -60, -60])
     scan.cancel()
   }
 
@@ -68,14 +68,14 @@ struct ScanningTests {
       fake.addDevice("00:AA:03:00:00:01", isConnected: false)
     }
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     rig.fake.hear(FakePeer("00:AA:03:00:00:02"), uuids: [BluetoothUUID(short: 0x180F).description])
     try await rig.settle()
-    #expect(sightings.all.isEmpty)
+    #expect(scanResults.all.isEmpty)
     rig.fake.hear(FakePeer(), uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
-    #expect(try await sightings.next().address.description == "00:AA:03:00:00:01")
+    #expect(try await scanResults.next().address.description == "00:AA:03:00:00:01")
     scan.cancel()
   }
 
@@ -87,14 +87,14 @@ struct ScanningTests {
       fake.addAdapter("hci1")
     }
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let others = rig.fake.addDevice("00:AA:03:00:00:02", on: "hci1", isConnected: false)
     rig.fake.removeDevice(others)
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid])
-    _ = try await sightings.next()
+    _ = try await scanResults.next()
     rig.fake.removeDevice(rig.fake.devicePath(peer.address, on: peer.adapter))
     #expect(try await rig.radio.forgotten.next().description == peer.address)
     scan.cancel()
@@ -105,7 +105,7 @@ struct ScanningTests {
   func widened() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let (first, all) = (Mailbox<Sighting>(), Mailbox<Sighting>())
+    let (first, all) = (Mailbox<ScanResult>(), Mailbox<ScanResult>())
     let one = rig.radio.scan(for: [Self.service]) { first.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let (wanted, other) = (FakePeer(), FakePeer("00:AA:03:00:00:02"))
@@ -129,17 +129,17 @@ struct ScanningTests {
   func manufacturerData() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: []) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: []) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, manufacturerData: [0xFFFF: [4, 5], 0x004C: [2]])
     let both: [AdvertisingData.ManufacturerData] = [
       .init(company: 0x4C, bytes: [2]), .init(company: 0xFFFF, bytes: [4, 5]),
     ]
-    #expect(try await sightings.next().manufacturerData == both)
+    #expect(try await scanResults.next().manufacturerData == both)
     rig.fake.hear(peer, serviceData: [Self.rest: [2]])
-    #expect(try await sightings.next().manufacturerData == both)
+    #expect(try await scanResults.next().manufacturerData == both)
     scan.cancel()
   }
 
@@ -193,17 +193,17 @@ struct ScanningTests {
   func endedWithin() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
+    let scanResults = Mailbox<ScanResult>()
     var scan: Registration?
     scan = rig.radio.scan(for: []) {
-      sightings.put($0)
+      scanResults.put($0)
       scan = nil
     }
     try await rig.fake.until { rig.fake.isDiscovering() }
     rig.fake.hear(FakePeer())
     rig.fake.hear(FakePeer("00:AA:03:00:00:02"))
     try await rig.fake.until { !rig.fake.isDiscovering() }
-    #expect(sightings.all.count == 1)
+    #expect(scanResults.all.count == 1)
     #expect(scan == nil)
   }
 
@@ -212,20 +212,20 @@ struct ScanningTests {
   func kept() async throws {
     let rig = try await Rig(prepare: nil)
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     rig.fake.addAdapter()
     try await rig.fake.start()
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
-    _ = try await sightings.next()
+    _ = try await scanResults.next()
     rig.fake.vanish()
     try await rig.reach(.waiting)
     try await rig.fake.start()
     try await rig.fake.until { rig.fake.isDiscovering() }
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
-    _ = try await sightings.next()
+    _ = try await scanResults.next()
     rig.fake.power("hci0", false)
     try await rig.reach(.waiting, "switched off")
     rig.fake.power("hci0", true)
@@ -235,7 +235,7 @@ struct ScanningTests {
     rig.fake.addAdapter()
     try await rig.fake.until { rig.fake.isDiscovering() }
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
-    _ = try await sightings.next()
+    _ = try await scanResults.next()
     scan.cancel()
     try await rig.fake.until { !rig.fake.isDiscovering() }
   }
@@ -320,12 +320,12 @@ struct ScanningTests {
   func malformed() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = rig.radio.scan(for: [Self.service]) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = rig.radio.scan(for: [Self.service]) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     let peer = FakePeer()
     rig.fake.hear(peer, uuids: [Self.uuid], serviceData: [Self.uuid: [1]])
-    _ = try await sightings.next()
+    _ = try await scanResults.next()
     let path = rig.fake.devicePath(peer.address)
     for properties: [String: DBusValue] in [
       ["ServiceData": .string("none")], ["RSSI": .string("loud")], ["UUIDs": .strings([Self.uuid, "zero"])],
@@ -335,7 +335,7 @@ struct ScanningTests {
       rig.fake.signal(properties, of: path)
     }
     rig.fake.hear(peer, serviceData: [Self.rest: [2]])
-    _ = try await sightings.first { $0.serviceData.map(\.bytes) == [[1], [2]] }
+    _ = try await scanResults.first { $0.serviceData.map(\.bytes) == [[1], [2]] }
     #expect(rig.radio.counters.malformed == 5)
     scan.cancel()
   }

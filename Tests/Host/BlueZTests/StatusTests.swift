@@ -169,11 +169,13 @@ struct StatusTests {
   func repair() async throws {
     let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
     let bus = BusConnection(address: .address("unix:path=/nonexistent"))
-    let open = Door<any RawHCI>.open(FakeRawHCI())
-    let cases: [(Door<any RawHCI>, KernelRepair, Int)] = [(open, missing, 1), (open, .present, 0), (.off, missing, 0)]
+    let open = KernelChannel<any RawHCI>.open(FakeRawHCI())
+    let cases: [(KernelChannel<any RawHCI>, KernelRepair, Int)] = [
+      (open, missing, 1), (open, .present, 0), (.off, missing, 0),
+    ]
     for (door, repair, count) in cases {
       let radio = BlueZRadio(
-        bus: bus, scheduler: VirtualTime(), doors: KernelDoors(raw: door), repair: repair)
+        bus: bus, scheduler: VirtualTime(), doors: KernelChannels(raw: door), repair: repair)
       #expect(radio.status.limits.count == count)
     }
   }

@@ -18,13 +18,13 @@ struct StoppedScanTests {
   /// A rig that scans, and has reported the first peer.
   @LoopActor
   private static func scanning(
-    _ rig: Rig, to sightings: Mailbox<Sighting>, for services: [BluetoothUUID] = []
+    _ rig: Rig, to scanResults: Mailbox<ScanResult>, for services: [BluetoothUUID] = []
   ) async throws -> Registration {
-    let scan = rig.radio.scan(for: services) { sightings.put($0) }
+    let scan = rig.radio.scan(for: services) { scanResults.put($0) }
     try await rig.fake.until { rig.fake.isDiscovering() }
     try await rig.settle()
     rig.fake.hear(first)
-    if services.isEmpty { _ = try await sightings.next() } else { try await rig.settle() }
+    if services.isEmpty { _ = try await scanResults.next() } else { try await rig.settle() }
     return scan
   }
 
@@ -49,8 +49,8 @@ struct StoppedScanTests {
   func found() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = try await Self.scanning(rig, to: sightings)
+    let scanResults = Mailbox<ScanResult>()
+    let scan = try await Self.scanning(rig, to: scanResults)
     rig.fake.stopScanning()
     rig.fake.hear(Self.second)
     try await Self.pass(rig, seconds: 29)
@@ -61,7 +61,7 @@ struct StoppedScanTests {
     #expect(Self.entries(rig).map(\.text).allSatisfy { $0.contains("scanning is restarted") })
     #expect(Self.entries(rig).count == 1)
     rig.fake.hear(Self.second)
-    #expect(try await sightings.first { $0.address.description == Self.second.address }.rssi == -60)
+    #expect(try await scanResults.first { $0.address.description == Self.second.address }.rssi == -60)
     #expect(rig.radio.status.state == .ready)
     scan.cancel()
   }
@@ -71,8 +71,8 @@ struct StoppedScanTests {
   func nobodyLeft() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = try await Self.scanning(rig, to: sightings)
+    let scanResults = Mailbox<ScanResult>()
+    let scan = try await Self.scanning(rig, to: scanResults)
     for (number, pause) in [30, 60, 120, 120].enumerated() {
       try await Self.pass(rig, seconds: pause - 1)
       #expect(Self.restarts(rig) == number)
@@ -104,14 +104,14 @@ struct StoppedScanTests {
   func others() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = try await Self.scanning(rig, to: sightings, for: [BluetoothUUID(short: 1)])
+    let scanResults = Mailbox<ScanResult>()
+    let scan = try await Self.scanning(rig, to: scanResults, for: [BluetoothUUID(short: 1)])
     for _ in 0..<10 {
       try await Self.pass(rig, seconds: 20)
       rig.fake.hear(Self.first)
       try await rig.settle()
     }
-    #expect(sightings.all.isEmpty && Self.restarts(rig) == 0)
+    #expect(scanResults.all.isEmpty && Self.restarts(rig) == 0)
     rig.fake.stopScanning()
     try await Self.pass(rig, seconds: 30)
     #expect(Self.restarts(rig) == 1)
@@ -123,8 +123,8 @@ struct StoppedScanTests {
   func connecting() async throws {
     let rig = try await Rig.ready()
     defer { rig.close() }
-    let sightings = Mailbox<Sighting>()
-    let scan = try await Self.scanning(rig, to: sightings)
+    let scanResults = Mailbox<ScanResult>()
+    let scan = try await Self.scanning(rig, to: scanResults)
     let peer = FakePeer.sample("00:AA:03:00:00:01")
     rig.fake.add(peer)
     peer.isDeaf = true
@@ -157,8 +157,8 @@ struct StoppedScanTests {
     other.connect()
     try await other.ready()
     _ = try await other.call("org.bluez", "/org/bluez/hci0", "org.bluez.Adapter1", "StartDiscovery")
-    let sightings = Mailbox<Sighting>()
-    let scan = try await Self.scanning(rig, to: sightings)
+    let scanResults = Mailbox<ScanResult>()
+    let scan = try await Self.scanning(rig, to: scanResults)
     rig.fake.stopScanning()
     try await Self.pass(rig, seconds: 30)
     #expect(Self.restarts(rig) == 1 && stopped.all.isEmpty)
@@ -166,7 +166,7 @@ struct StoppedScanTests {
     #expect(try await stopped.next() == 7)
     #expect(Self.restarts(rig) == 2)
     rig.fake.hear(Self.second)
-    _ = try await sightings.first { $0.address.description == Self.second.address }
+    _ = try await scanResults.first { $0.address.description == Self.second.address }
     other.close()
     scan.cancel()
   }

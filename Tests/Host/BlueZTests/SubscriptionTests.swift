@@ -27,7 +27,7 @@ struct SubscriptionTests {
     var links: [LinkID] = []
 
     init(_ version: BlueZVersion, _ reach: GATTCharacteristic.Reach = .exact, clients: Int = 1) async throws {
-      rig = try await Rig(version: version, doors: KernelDoors(raw: .open(raw)))
+      rig = try await Rig(version: version, doors: KernelChannels(raw: .open(raw)))
       try await rig.reach(.ready)
       server = try await rig.serve(service, Service.application(reach: reach))
       raw.links = addresses.prefix(clients).enumerated().map { index, address in

@@ -18,7 +18,7 @@ struct UnsubscribedTests {
   /// A radio with raw HCI that serves the sample application, whose values reach no other client.
   @LoopActor
   private func rig(_ raw: FakeRawHCI, _ service: Service) async throws -> (Rig, DriverRig.Server) {
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)))
     try await rig.reach(.ready)
     return (rig, try await rig.serve(service, Self.application))
   }
@@ -198,7 +198,7 @@ struct UnsubscribedTests {
   @LoopActor
   func neverRaw() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)))
     defer { rig.close() }
     try await rig.reach(.ready)
     let server = try await rig.serve(service)
@@ -221,7 +221,7 @@ struct UnsubscribedTests {
   func short(isRepaired: Bool) async throws {
     let (raw, service) = (FakeRawHCI(), Service())
     let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
-    let rig = try await Rig(doors: KernelDoors(raw: .open(raw)), repair: isRepaired ? .present : missing)
+    let rig = try await Rig(doors: KernelChannels(raw: .open(raw)), repair: isRepaired ? .present : missing)
     defer { rig.close() }
     try await rig.reach(.ready)
     let server = try await rig.serve(service)
@@ -308,7 +308,7 @@ struct UnsubscribedTests {
   @Test("Without CAP_NET_RAW the radio is degraded while an application needs it, with one journal entry")
   @LoopActor
   func shut() async throws {
-    let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
+    let rig = try await Rig(doors: KernelChannels(raw: .shut("CAP_NET_RAW is missing")))
     defer { rig.close() }
     try await rig.reach(.ready)
     let server = try await rig.serve(Service(), Self.application)
@@ -327,7 +327,7 @@ struct UnsubscribedTests {
   @Test("If two capabilities are missing, each has a journal entry of readable length")
   @LoopActor
   func bothShut() async throws {
-    let doors = KernelDoors(management: .shut("CAP_NET_ADMIN is missing"), raw: .shut("CAP_NET_RAW is missing"))
+    let doors = KernelChannels(management: .shut("CAP_NET_ADMIN is missing"), raw: .shut("CAP_NET_RAW is missing"))
     let rig = try await Rig(version: BlueZVersion(5, 66), doors: doors)
     defer { rig.close() }
     try await rig.reach(.ready)

@@ -60,11 +60,11 @@ extension Rig {
   /// Discovers a peer by a scan, and ends the scan.
   func sighted(_ peer: FakePeer = .sample()) async throws -> FakePeer {
     fake.add(peer)
-    let sightings = Mailbox<Sighting>()
-    let scan = radio.scan(for: []) { sightings.put($0) }
+    let scanResults = Mailbox<ScanResult>()
+    let scan = radio.scan(for: []) { scanResults.put($0) }
     try await fake.until { self.fake.isDiscovering(peer.adapter) }
     fake.hear(peer)
-    _ = try await sightings.first { $0.address.description == peer.address }
+    _ = try await scanResults.first { $0.address.description == peer.address }
     scan.cancel()
     try await fake.until { !self.fake.isDiscovering(peer.adapter) }
     return peer

@@ -43,7 +43,7 @@ struct MetricsTests {
   private static func interface(_ name: String, hasCounters: Bool = true) -> Interface {
     let counters = Property(
       "Counters", "a{st}", audience: .everybody, emits: .none,
-      get: { .tallies([Tally("Visits", 3), Tally("CrcFailures", 0)]) })
+      get: { .tallies([Tally("Sessions", 3), Tally("CrcFailures", 0)]) })
     return Interface(
       name, audience: .everybody,
       properties: [
@@ -69,16 +69,17 @@ struct MetricsTests {
       ]
       defer { for object in objects { object.cancel() } }
       let collector = MetricsCollector(
-        bus.objects, meanings: ["org.earshot.Verifier1": ["Visits": "wallets"]], version: "1.2",
+        bus.objects, meanings: ["org.earshot.Verifier1": ["Sessions": "wallets"]], version: "1.2",
         clock: VirtualWallClock(time))
       let metrics = collector.metrics()
       #expect(
         metrics.map(\.name) == [
           "earshot_build_info", "earshot_start_time_seconds", "earshot_written_time_seconds", "earshot_verifier_state",
           "earshot_verifier_live", "earshot_verifier_sessions", "earshot_verifier_crc_failures_total",
-          "earshot_verifier_visits_total",
+          "earshot_verifier_sessions_total",
         ])
-      #expect(metrics.last == Metric("earshot_verifier_visits_total", .counter, help: "Number of wallets.", [.init(3)]))
+      #expect(
+        metrics.last == Metric("earshot_verifier_sessions_total", .counter, help: "Number of wallets.", [.init(3)]))
       #expect(metrics.first { $0.name == "earshot_verifier_state" }?.samples == [.init(1, .init("state", "waiting"))])
       #expect(!MetricsText.text(metrics).contains("kiosk"))
     }

@@ -77,11 +77,11 @@ import Testing
   }
 
   @Test("`serviceData(for:)` returns the service data of the requested service")
-  func sighting() {
-    let sighting = Sighting(
+  func scanResult() {
+    let scanResult = ScanResult(
       address: BluetoothAddress(1), serviceUUIDs: [],
       serviceData: [.init(service: .init(short: 1), bytes: [1]), .init(service: .init(short: 2), bytes: [2])])
-    #expect(sighting.serviceData(for: .init(short: 2)) == [2])
-    #expect(sighting.serviceData(for: .init(short: 3)) == nil)
+    #expect(scanResult.serviceData(for: .init(short: 2)) == [2])
+    #expect(scanResult.serviceData(for: .init(short: 3)) == nil)
   }
 }

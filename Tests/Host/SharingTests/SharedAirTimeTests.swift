@@ -103,14 +103,14 @@ struct SharedAirTimeTests {
     let packets = try house.chat.listen(for: []) { _ in }
     second.cancel()
     #expect(house.driver.takeOrders() == ["listen: 2, packets", "listen: 1, packets"])
-    let sighting = Sighting(address: BluetoothAddress(5), serviceUUIDs: [BluetoothUUID(short: 1)], serviceData: [])
-    house.radio.heard(sighting)
+    let scanResult = ScanResult(address: BluetoothAddress(5), serviceUUIDs: [BluetoothUUID(short: 1)], serviceData: [])
+    house.radio.heard(scanResult)
     house.time.advance(by: .seconds(40))
-    #expect(heard == [.sighted(sighting), .lost(BluetoothAddress(5))])
-    house.radio.heard(sighting)
+    #expect(heard == [.sighted(scanResult), .lost(BluetoothAddress(5))])
+    house.radio.heard(scanResult)
     house.radio.statusChanged(RadioStatus(.waiting))
     #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 4)
-    house.radio.heard(sighting)
+    house.radio.heard(scanResult)
     house.radio.forgot(BluetoothAddress(5))
     house.radio.forgot(BluetoothAddress(6))
     #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 6)
@@ -120,7 +120,7 @@ struct SharedAirTimeTests {
     first.cancel()
     packets.cancel()
     #expect(house.driver.takeOrders() == ["listen: none, packets", "listen to nothing"])
-    house.radio.heard(sighting)
+    house.radio.heard(scanResult)
     #expect(heard.count == 6)
   }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite("The explanations of codes by `earshot explain`")
 struct ExplainTests {
   private static let part = ToolPart(
-    counters: CounterMeanings("verifier", "/org/earshot/verifier", "org.earshot.Verifier1", ["Visits": "wallets"]),
+    counters: CounterMeanings("verifier", "/org/earshot/verifier", "org.earshot.Verifier1", ["Sessions": "wallets"]),
     codes: [
       CodeMeaning("TVV_TRA_002", aliases: ["0f3c"], kind: "error of a transfer", "Chunks were lost.", remedy: "Move."),
       CodeMeaning("waiting", kind: "delivery state of a message", "The message waits."),
@@ -21,7 +21,7 @@ struct ExplainTests {
   func found() throws {
     #expect(try find("tvv_tra_002") == ["error of a transfer"])
     #expect(try find("0F3C") == ["error of a transfer"])
-    #expect(try find("Visits") == ["counter of the verifier"])
+    #expect(try find("Sessions") == ["counter of the verifier"])
     let busy = try find("org.earshot.Error.Busy")
     #expect(try find("Busy") == busy)
     #expect(try find("4") == ["exit status of the tool"])
@@ -34,7 +34,7 @@ struct ExplainTests {
 
   @Test("`earshot explain` with an unknown code fails, and names the nearest code")
   func unknown() {
-    for (word, nearest) in [("TVV_TRA_003", "TVV_TRA_002"), ("Bussy", "Busy"), ("visit", "Visits")] {
+    for (word, nearest) in [("TVV_TRA_003", "TVV_TRA_002"), ("Bussy", "Busy"), ("session", "Sessions")] {
       var failure: Failure?
       do throws(Failure) { _ = try find(word) } catch { failure = error }
       #expect(failure?.code == .failed && failure?.text.contains("Did you mean \(nearest)?") == true, "\(word)")

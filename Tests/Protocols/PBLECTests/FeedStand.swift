@@ -13,7 +13,7 @@ struct FeedStand {
   var actions: [BroadcastEngine.Action] = []
 
   init(
-    ledger: NotifyLedger = NotifyLedger(), seed: UInt64 = 1, followsAddresses: Bool = false,
+    ledger: NotificationRecord = NotificationRecord(), seed: UInt64 = 1, followsAddresses: Bool = false,
     at now: Instant = .zero.advanced(by: .seconds(100))
   ) {
     self.now = now

@@ -17,7 +17,7 @@ struct NotifyTests {
   private func restarted(_ stand: FeedStand) throws -> FeedStand {
     let kept = stand.actions.compactMap { if case .keep(let ledger) = $0 { ledger } else { nil } }.last
     // Instants of two runs are unrelated.
-    var next = FeedStand(ledger: try NotifyLedger(reading: try #require(kept).bytes), seed: 5, at: .zero)
+    var next = FeedStand(ledger: try NotificationRecord(reading: try #require(kept).bytes), seed: 5, at: .zero)
     next.time = stand.time
     return next
   }
@@ -243,7 +243,7 @@ struct NotifyTests {
       Issue.record("not in this order: \(stand.actions)")
       return
     }
-    var crashed = FeedStand(ledger: try NotifyLedger(reading: spent.bytes))
+    var crashed = FeedStand(ledger: try NotificationRecord(reading: spent.bytes))
     let afterCrash = crashed.refusedNotify()
     #expect(afterCrash == .notifySpent(until: CalendarDay(20_522)))
     let meanwhile = stand.refusedNotify()
@@ -256,7 +256,7 @@ struct NotifyTests {
       Issue.record("nothing is kept: \(given)")
       return
     }
-    var restarted = FeedStand(ledger: try NotifyLedger(reading: givenBack.bytes))
+    var restarted = FeedStand(ledger: try NotificationRecord(reading: givenBack.bytes))
     let afterRestart = restarted.refusedNotify()
     #expect(afterRestart == nil)
     try stand.notify()
@@ -300,12 +300,14 @@ struct NotifyTests {
       [0, 2, 101, 0, 0, 0, 1, 0, 0, 0, 0, 0],
     ]
     for bytes in malformed {
-      #expect(throws: WireError.self) { try NotifyLedger(reading: bytes) }
+      #expect(throws: WireError.self) { try NotificationRecord(reading: bytes) }
     }
-    #expect(throws: WireError.self) { try NotifyLedger(reading: [0, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 102]) }
+    #expect(throws: WireError.self) { try NotificationRecord(reading: [0, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 102]) }
     // A ledger without flag, day and reported beacons is valid.
     #expect(
-      try NotifyLedger(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0])
+      try NotificationRecord(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [
+        0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0,
+      ])
   }
 
   @Test("Unreadable beacon budgets count as used up on the day to which an unset clock is set")

@@ -108,7 +108,7 @@ struct ReturningTests {
   }
 
   @Test("The time when a peer was last discovered is known after its last way is lost")
-  func lastSighting() throws {
+  func lastScanResult() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.sighted(meeting.bluetooth, .generation(1)), 30)
     _ = meeting.pass(.timer, 200)

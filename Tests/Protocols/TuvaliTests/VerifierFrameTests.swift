@@ -239,7 +239,7 @@ struct VerifierFrameTests {
     let own = X25519.PrivateKey(randomFrom: &random)
     let keys = try SessionKeys(own: own, peer: own.publicKey, nonce: [])
     let assembler = Assembler(size: frame.count, layout: ChunkLayout(mtu: 517), firstSequence: 1)
-    var state = VisitState.receiving(.init(assembler: assembler, reportAt: nil, keys: [keys]))
+    var state = VerifierSessionState.receiving(.init(assembler: assembler, reportAt: nil, keys: [keys]))
     var progress = VerifierEngine.Progress(mtu: 517)
     var places: [UInt] = []
     for sequence in chunker.sequences {
@@ -254,7 +254,7 @@ struct VerifierFrameTests {
   }
 
   /// The address of the frame's payloads.
-  private static func place(of state: VisitState) -> UInt {
+  private static func place(of state: VerifierSessionState) -> UInt {
     guard case .receiving(let reception) = state else { return 0 }
     let payloads = Mirror(reflecting: reception.assembler).descendant("arrived") as? [UInt8]
     return payloads?.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } ?? 0

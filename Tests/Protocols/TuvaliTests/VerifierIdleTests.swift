@@ -28,7 +28,7 @@ struct VerifierIdleTests {
       #expect(bench.announce(1000, on: LinkID(number)) == ["tell \(number) announced"])
     }
     #expect(bench.engine.slotsInUse == 4 && bench.engine.visitors.count == 5)
-    #expect(bench.engine.counters.gaveWay == 0 && bench.engine.counters.failed == 0)
+    #expect(bench.engine.counters.evictedSessions == 0 && bench.engine.counters.failed == 0)
   }
 
   @Test("A wallet that sends its credential 299 s after its Identify is served")
@@ -60,7 +60,7 @@ struct VerifierIdleTests {
       bench.write(other.bytes, to: .identify, on: LinkID(5)) == [
         "tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01", "advertise OVPMOSIP", "tell 5 secured v05",
       ])
-    #expect(bench.engine.counters.gaveWay == 1)
+    #expect(bench.engine.counters.evictedSessions == 1)
   }
 
   @Test("A wallet that is sending data is not disconnected in favour of another wallet")

@@ -70,7 +70,7 @@ struct VerifierPlacesTests {
       try Self.knock(LinkID(3), &bench) == [
         "tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01", "tell 3 announced",
       ])
-    #expect(bench.engine.counters.gaveWay == 1)
+    #expect(bench.engine.counters.evictedSessions == 1)
     #expect(bench.engine.slotsInUse == 1)
     _ = bench.handle(.linkClosed(LinkID(2)))
     #expect(bench.pass(.milliseconds(500)).suffix(2) == ["cut 1", "tell 1 ended"])

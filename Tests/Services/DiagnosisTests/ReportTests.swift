@@ -36,7 +36,7 @@ struct ReportTests {
   @Test(
     "In the report versions, counts, codes, and words that merely contain a name, are unchanged",
     arguments: [
-      "BlueZ 5.82 runs.", "Linux 6.12.48 runs.", "TVV_TRA_002 3", "annapurna 12345", "org.earshot.Verifier1 Visits 7",
+      "BlueZ 5.82 runs.", "Linux 6.12.48 runs.", "TVV_TRA_002 3", "annapurna 12345", "org.earshot.Verifier1 Sessions 7",
     ])
   func kept(text: String) {
     #expect(redaction.clean(text) == text)
@@ -86,12 +86,12 @@ struct ReportTests {
     (report.version, report.system, report.machine) = ("0.1.0", "Debian GNU/Linux 13", "aarch64")
     report.facts.user = "anna"
     report.facts.membership = .outsider
-    report.counters = ["org.earshot.Verifier1": ["Visits": 7, "Failed": 0]]
+    report.counters = ["org.earshot.Verifier1": ["Sessions": 7, "Failed": 0]]
     report.results = ["failed TVV_TRA_002": 2]
     report.journal = [.init(age: 60, priority: "4", message: "TransferFailed", error: "TVV_TRA_002")]
     let text = report.text(redaction)
     for part in [
-      "BlueZ 5.82", "org.earshot.Verifier1 Visits 7", "2  failed TVV_TRA_002",
+      "BlueZ 5.82", "org.earshot.Verifier1 Sessions 7", "2  failed TVV_TRA_002",
       "-60 s  priority 4  TransferFailed  TVV_TRA_002",
     ] { #expect(text.contains(part), "\(part)") }
     #expect(!text.contains("anna") && !text.contains("Failed 0"))

@@ -34,7 +34,7 @@ struct OutsiderTests {
       connection.objects.access = AccessRule(refusal: String(repeating: "Rejected send message. ", count: 20)) { _ in
         false
       }
-      connection.objects.exportManager(ManagerFace.path)
+      connection.objects.exportManager(ManagerAdaptor.path)
       connection.connect(name: name)
       try await connection.ready()
       connections.append(connection)

@@ -63,7 +63,7 @@ struct SampleServiceTests {
     let names = Self.list.interfaces(radio: radio, scheduler: time).map(\.name)
     let others = ServiceList.all.interfaces(radio: radio, scheduler: time).map(\.name)
     #expect(names == others + ["org.earshot.Sample1"])
-    #expect(Set(names).count == names.count && others.first == ManagerFace.interfaceName)
+    #expect(Set(names).count == names.count && others.first == ManagerAdaptor.interfaceName)
   }
 
   @Test("The commands of an added service are parsed, and are in help and completion")
@@ -100,7 +100,7 @@ struct SampleServiceTests {
           "Version": .string("1"), "RadioState": .string("ready"),
           "AdvertisingSlots": .structure([.uint32(3), .uint32(3)]),
           "RadioLimits": .strings(["Phones are asked to pair."]),
-          "OnAir": .strings(["verifier", "mesh", "verifier"]),
+          "AdvertisingServices": .strings(["verifier", "mesh", "verifier"]),
           "Waiting": .strings(["sample"]),
         ]
       ],
@@ -143,8 +143,8 @@ struct SampleServiceTests {
     }
     let sample = try #require(SampleService.latest)
     #expect(sample.radio === radios["Sample"] && radios.count == 6)
-    let manager = ManagerFace(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
-    group.export(on: connection.objects, manager: ManagerFace.path)
+    let manager = ManagerAdaptor(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
+    group.export(on: connection.objects, manager: ManagerAdaptor.path)
     group.begin()
     connection.connect(name: "org.earshot")
     try await connection.ready()
@@ -166,11 +166,11 @@ struct SampleServiceTests {
         .string("ahoy")
       ])
     let names = try await client.call(
-      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(ManagerFace.interfaceName), .string("Services")])
+      "org.earshot", ManagerAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(ManagerAdaptor.interfaceName), .string("Services")])
     #expect(names.first?.unwrapped.asStrings == ["Verifier", "Wallet", "PresenceRadio", "Sample"])
     let objects = try await client.call(
-      "org.earshot", ManagerFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+      "org.earshot", ManagerAdaptor.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     #expect(objects.first?.asDictionary?.keys.contains("/org/earshot/sample") == true)
 
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in

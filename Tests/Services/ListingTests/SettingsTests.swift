@@ -42,16 +42,16 @@ struct SettingsTests {
       OnUndecided=reject
       CheckSocket=/run/checker
       CheckTimeout=30s
-      Visitors=7
+      SessionSlots=7
       CredentialLimit=1M
       ReportDelay=0
       IdentifyTimeout=1s
       AnnounceTimeout=4s
       IdleTimeout=2s
       DecisionTimeout=3s
-      LeaveTimeout=100ms
+      DisconnectTimeout=100ms
       KeptTransfers=1
-      VisitTimeout=20s
+      TransferTimeout=20s
       WaitingLinks=3
       Links=5
       LinksPerPeer=1
@@ -126,11 +126,11 @@ struct SettingsTests {
     #expect(verifier.dialects == [.v03] && engine.credentialLimit == 1 << 20)
     #expect(verifier.advertisingInterval == .milliseconds(250))
     #expect(engine.visitors == 7)
-    #expect(engine.reportDelay == .zero && engine.leaveTimeout == .milliseconds(100))
+    #expect(engine.reportDelay == .zero && engine.disconnectTimeout == .milliseconds(100))
     #expect(engine.identifyTimeout == .seconds(1) && engine.idleTimeout == .seconds(2))
     #expect(engine.announceTimeout == .seconds(4))
     #expect(engine.decisionTimeout == .seconds(3) && verifier.keptTransfers == 1)
-    #expect(engine.visitTimeout == .seconds(20) && engine.waitingLinks == 3)
+    #expect(engine.transferTimeout == .seconds(20) && engine.waitingLinks == 3)
     #expect(verifier.vault.keepFor == .seconds(7_200) && verifier.vault.maximumBytes == 3 << 20)
     #expect(read[RadioSettings.self].links == 17 && read[RadioSettings.self].linkLimits.links == 17)
     #expect(verifier.historyFor == .seconds(18_000))
@@ -232,6 +232,18 @@ struct SettingsTests {
     #expect(Self.read(text).complaints == [expected])
   }
 
+  @Test("Each renamed key is refused with the name of the present key")
+  func renamedKeys() {
+    let renamed = Self.defaults.table.flatMap { key in key.earlierNames.map { (key: key, earlier: $0) } }
+    #expect(renamed.count == 3)
+    for (key, earlier) in renamed {
+      #expect(!Self.defaults.table.contains { $0.section == key.section && $0.key == earlier })
+      let complaints = Self.read("[\(key.section)]\n\(earlier)=1\n").complaints
+      #expect(complaints.count == 1)
+      #expect(complaints.first?.hasPrefix("f:2: \(earlier)= is ignored: the key is now \(key.key)=.") == true)
+    }
+  }
+
   @Test("A start with an unreadable configuration erases no stored data that the file may tell to preserve")
   func cautiousStart() throws {
     let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
@@ -249,7 +261,7 @@ struct SettingsTests {
     let engine = VerifierEngine.Configuration(name: verifier.engine.name)
     #expect(verifier.engine.identifyTimeout == engine.identifyTimeout)
     #expect(verifier.engine.credentialLimit == engine.credentialLimit)
-    #expect(verifier.vault.keepFor == VaultSettings().keepFor)
+    #expect(verifier.vault.keepFor == CredentialStoreSettings().keepFor)
     #expect(verifier.linesPerPeer == Self.defaults[LogSettings.self].linesPerPeer)
     #expect(Self.defaults[WalletService.Settings.self].engine.scanTimeout == WalletEngine.Configuration().scanTimeout)
     #expect(Self.defaults[BusSettings.self].limits.waitingCalls == BusLimits().waitingCalls)
@@ -261,7 +273,7 @@ struct SettingsTests {
   @Test(
     "The verifier's share is all links of the adapter but one, and at least one",
     arguments: [
-      ("", 7, 7), ("[Verifier]\nVisitors=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
+      ("", 7, 7), ("[Verifier]\nSessionSlots=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
     ])
   func links(text: String, needs: Int, links: Int) {
     let configuration = Self.read(text).configuration

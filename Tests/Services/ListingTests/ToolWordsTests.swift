@@ -186,7 +186,7 @@ struct ToolWordsTests {
         == "wallet/credential4: the verifier has accepted the credential.")
     known = [:]
     #expect(
-      changed(Self.verifier, "org.earshot.Verifier1", ["State": .string("serving"), "Visits": .uint32(1)])
+      changed(Self.verifier, "org.earshot.Verifier1", ["State": .string("serving"), "Sessions": .uint32(1)])
         == "The verifier serves one wallet.")
     #expect(
       changed(

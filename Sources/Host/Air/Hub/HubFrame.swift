@@ -12,7 +12,7 @@ enum HubFrame: Hashable, Sendable {
   case abilities(AirAbilities)
   case addressChanged(BluetoothAddress)
   /// An advertiser was received. The signal strength is nil if unknown.
-  case sighting(BluetoothAddress, rssi: Int8?, data: [UInt8], scanResponse: [UInt8])
+  case scanResult(BluetoothAddress, rssi: Int8?, data: [UInt8], scanResponse: [UInt8])
   /// A single advertising packet, with at most 31 bytes of data.
   case packet(AdvertisingPacket)
   case served(application: UInt32, Bool)
@@ -44,7 +44,7 @@ enum HubFrame: Hashable, Sendable {
     case 5: self = .addressChanged(try reader.address())
     case 6:
       let limit = AdvertisingData.limit
-      self = .sighting(
+      self = .scanResult(
         try reader.address(), rssi: try reader.rssi(), data: try reader.value("data", limit: limit),
         scanResponse: try reader.value("scan response", limit: limit))
     case 7: self = .packet(try reader.packet())
@@ -98,7 +98,7 @@ enum HubFrame: Hashable, Sendable {
     case .addressChanged(let address):
       writer.u8(5)
       writer.address(address)
-    case .sighting(let address, let rssi, let data, let scanResponse):
+    case .scanResult(let address, let rssi, let data, let scanResponse):
       writer.u8(6)
       writer.address(address)
       writer.rssi(rssi)

@@ -308,7 +308,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
   /// Handles the reception of an advertisement, with its encoded payloads.
   func heard(_ advertisement: EncodedAdvertisement, of address: BluetoothAddress, rssi: Int?) {
     let rssi = rssi.map { Int8(clamping: $0) }
-    send(.sighting(address, rssi: rssi, data: advertisement.data, scanResponse: advertisement.scanResponse))
+    send(.scanResult(address, rssi: rssi, data: advertisement.data, scanResponse: advertisement.scanResponse))
   }
 
   func heard(_ packet: AdvertisingPacket) { send(.packet(packet)) }

@@ -303,10 +303,10 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     send(.listen(listening))
   }
 
-  private func heard(_ sighting: Sighting) {
+  private func heard(_ scanResult: ScanResult) {
     guard let services = listening?.services else { return }
-    guard services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains) else { return }
-    delegate?.heard(sighting)
+    guard services.isEmpty || scanResult.serviceUUIDs.contains(where: services.contains) else { return }
+    delegate?.heard(scanResult)
   }
 
   // MARK: Serving
@@ -406,8 +406,8 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// Passes an event of the node on to the delegate.
   private func happened(_ frame: HubFrame) {
     switch frame {
-    case .sighting(let address, let rssi, let data, let scanResponse):
-      heard(Sighting(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))
+    case .scanResult(let address, let rssi, let data, let scanResponse):
+      heard(ScanResult(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))
     case .packet(let packet):
       if listening?.wants(packet.data[...]) == true { delegate?.heard(packet) }
     case .served(let number, let isServed): served(ApplicationID(Int(number)), isServed)

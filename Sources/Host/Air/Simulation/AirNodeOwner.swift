@@ -30,7 +30,7 @@ extension AirNodeOwner {
   func onAir(_ advertisement: Advertisement?, in slot: Int) {}
 
   /// Not called: a node passes the encoded payloads instead.
-  func heard(_ sighting: Sighting) {}
+  func heard(_ scanResult: ScanResult) {}
 
   /// Not called: an attempt to connect to an absent node fails by itself.
   func forgot(_ address: BluetoothAddress) {}

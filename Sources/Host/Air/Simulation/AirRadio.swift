@@ -205,9 +205,9 @@ public final class AirRadio: RadioDriver {
     if let owner {
       owner.heard(advertisement.content, of: advertisement.address, rssi: rssi)
     } else {
-      var sighting = advertisement.sighting
-      sighting.rssi = rssi
-      delegate?.heard(sighting)
+      var scanResult = advertisement.scanResult
+      scanResult.rssi = rssi
+      delegate?.heard(scanResult)
     }
   }
 

@@ -33,7 +33,7 @@ final class AirScan {
       packet.time = now
       node.heard(packet)
     }
-    guard wants(advertisement.sighting) else { return next }
+    guard wants(advertisement.scanResult) else { return next }
     if let last = reported[advertisement.fingerprint], last.duration(to: now) < Self.repetition {
       let again = last.advanced(by: Self.repetition)
       return next.map { min($0, again) } ?? again
@@ -45,15 +45,15 @@ final class AirScan {
 
   /// Whether the node accepts the advertisement, now or after `repetition`.
   func wants(_ advertisement: OnAir) -> Bool {
-    advertisement.packets.contains { wants($0) } || wants(advertisement.sighting)
+    advertisement.packets.contains { wants($0) } || wants(advertisement.scanResult)
   }
 
   private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data[...]) }
 
   /// Only the lists of service UUIDs are compared, as in BlueZ and the kernel.
-  private func wants(_ sighting: Sighting) -> Bool {
+  private func wants(_ scanResult: ScanResult) -> Bool {
     guard let services = listening.services else { return false }
-    return services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains)
+    return services.isEmpty || scanResult.serviceUUIDs.contains(where: services.contains)
   }
 
   private func remember(_ fingerprint: UInt64, _ now: Instant) {

@@ -19,7 +19,7 @@ final class OnAir {
   var heard: (at: Instant, ticket: TimedQueue.Ticket)?
 
   /// The scan result of this advertisement, without a signal strength.
-  private(set) var sighting: Sighting
+  private(set) var scanResult: ScanResult
   /// The packets of one advertising event, without a signal strength and a time.
   private(set) var packets: [AdvertisingPacket]
   /// A number that is equal for two advertisements exactly if a scanner cannot distinguish them.
@@ -33,7 +33,7 @@ final class OnAir {
     self.content = content
     self.start = start
     interval = max(content.interval, Self.shortestInterval)
-    (sighting, packets, fingerprint) = Self.describe(
+    (scanResult, packets, fingerprint) = Self.describe(
       content, ownAddress ?? node.address, ownAddress == nil ? node.addressKind : .randomAddress)
   }
 
@@ -47,7 +47,7 @@ final class OnAir {
 
   /// Computes the scan result, the packets and the fingerprint again, because the node has another address.
   func describe() {
-    (sighting, packets, fingerprint) = Self.describe(
+    (scanResult, packets, fingerprint) = Self.describe(
       content, address, ownAddress == nil ? node.addressKind : .randomAddress)
   }
 
@@ -61,15 +61,15 @@ final class OnAir {
 
   private static func describe(
     _ content: EncodedAdvertisement, _ address: BluetoothAddress, _ addressKind: AdvertisingPacket.AddressKind
-  ) -> (Sighting, [AdvertisingPacket], UInt64) {
+  ) -> (ScanResult, [AdvertisingPacket], UInt64) {
     func packet(_ kind: AdvertisingPacket.Kind, _ data: [UInt8]) -> AdvertisingPacket {
       AdvertisingPacket(address: address, addressKind: addressKind, kind: kind, rssi: nil, time: .zero, data: data)
     }
     var packets = [packet(content.isConnectable ? .connectable : .nonConnectable, content.data)]
     if !content.scanResponse.isEmpty { packets.append(packet(.scanResponse, content.scanResponse)) }
-    let sighting = Sighting(
+    let scanResult = ScanResult(
       address: address, data: content.data, scanResponse: content.scanResponse, rssi: nil)
-    return (sighting, packets, fingerprint(address, content))
+    return (scanResult, packets, fingerprint(address, content))
   }
 
   /// FNV-1a hash of everything that a scanner receives. Unlike `Hasher` it is equal in every run.

@@ -23,7 +23,7 @@ struct EncodedAdvertisement: Hashable, Sendable {
   }
 }
 
-extension Sighting {
+extension ScanResult {
   /// Decodes the two payloads of an advertiser as a scanner does.
   init(address: BluetoothAddress, data: [UInt8], scanResponse: [UInt8], rssi: Int?) {
     let first = AdvertisingData(decoding: data)

@@ -74,7 +74,7 @@ struct ShortfallWords: Hashable, Sendable {
   }
 
   private var reason: String { management.map { " (\($0))" } ?? "" }
-  private var remedy: String { KernelDoors.remedy("CAP_NET_ADMIN") }
+  private var remedy: String { KernelChannels.remedy("CAP_NET_ADMIN") }
 }
 
 extension AdvertisingStructure {

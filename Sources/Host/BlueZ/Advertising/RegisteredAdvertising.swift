@@ -67,7 +67,7 @@ final class RegisteredAdvertising: AdvertisingWay {
       return empty(number)
     }
     if let slot = slotsByNumber[number] { return slot.show(advertisement) }
-    let registration = KeptRegistration(
+    let registration = PersistentRegistration(
       .advertisement, BlueZName.ownRoot.child("adv\(number)"), bus: bus, scheduler: scheduler,
       onRegistered: { [weak self] isRegistered in
         guard let self else { return }
@@ -130,7 +130,7 @@ final class RegisteredAdvertising: AdvertisingWay {
 /// 0x06 for all discoverable flags. Facts: bluez.md section 6.
 @LoopActor
 final class RegisteredSlot {
-  let registration: KeptRegistration
+  let registration: PersistentRegistration
   private(set) var advertisement: Advertisement
   private let tree: ObjectTree
   private let isFromBluetoothd: @LoopActor (MethodCall) -> Bool
@@ -144,7 +144,7 @@ final class RegisteredSlot {
   ]
 
   init(
-    _ advertisement: Advertisement, on tree: ObjectTree, registration: KeptRegistration,
+    _ advertisement: Advertisement, on tree: ObjectTree, registration: PersistentRegistration,
     isFromBluetoothd: @escaping @LoopActor (MethodCall) -> Bool
   ) {
     self.advertisement = advertisement

@@ -9,7 +9,7 @@ import Loop
 /// from the adapter's own address (docs/bluez.md, "Streams").
 @LoopActor
 final class Connectability {
-  private let door: Door<ManagementSocket>
+  private let door: KernelChannel<ManagementSocket>
   private let scheduler: any Scheduler
   private let onChange: @LoopActor () -> Void
   private var lender: Lender<AdapterConnectability, ReadControllerInformation, SetConnectable>?
@@ -19,7 +19,7 @@ final class Connectability {
   private var restLimit: Registration?
 
   /// - Parameter onChange: called when `problem` may have changed.
-  init(_ door: Door<ManagementSocket>, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void) {
+  init(_ door: KernelChannel<ManagementSocket>, scheduler: any Scheduler, onChange: @escaping @LoopActor () -> Void) {
     self.door = door
     self.scheduler = scheduler
     self.onChange = onChange
@@ -53,7 +53,7 @@ final class Connectability {
       }
     case .shut(let why):
       return "No peer can connect unless another program makes the adapter connectable (\(why)). "
-        + "\(KernelDoors.remedy("CAP_NET_ADMIN"))."
+        + "\(KernelChannels.remedy("CAP_NET_ADMIN"))."
     case .off: return "No peer can connect unless another program makes the adapter connectable."
     }
   }

@@ -22,7 +22,7 @@ public struct LinkPreferences: Hashable, Sendable {
 /// Makes new links of the adapter in use fast while that is requested, and restores the former settings afterwards.
 @LoopActor
 final class LinkSpeed {
-  private let door: Door<ManagementSocket>
+  private let door: KernelChannel<ManagementSocket>
   private let onChange: @LoopActor () -> Void
   private var intervals: Lender<LinkIntervals, ReadDefaultSystemConfiguration, SetDefaultSystemConfiguration>?
   private var phys: Lender<LinkPHYs, GetPHYConfiguration, SetPHYConfiguration>?
@@ -35,7 +35,7 @@ final class LinkSpeed {
 
   /// - Parameter onChange: called when `problems` may have changed.
   init(
-    _ door: Door<ManagementSocket>, _ preferences: LinkPreferences, scheduler: any Scheduler,
+    _ door: KernelChannel<ManagementSocket>, _ preferences: LinkPreferences, scheduler: any Scheduler,
     onChange: @escaping @LoopActor () -> Void
   ) {
     self.door = door
@@ -98,7 +98,7 @@ final class LinkSpeed {
     guard isWanted, preferences != .kernel else { return [] }
     if case .shut(let why) = door {
       return [
-        "New links have the kernel's default speed (\(why)). \(KernelDoors.remedy("CAP_NET_ADMIN")), or LinkInterval=kernel and"
+        "New links have the kernel's default speed (\(why)). \(KernelChannels.remedy("CAP_NET_ADMIN")), or LinkInterval=kernel and"
           + " Link2M=no."
       ]
     }

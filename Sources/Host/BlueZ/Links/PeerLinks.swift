@@ -106,7 +106,8 @@ final class PeerLinks {
   private static let doubtTime = Duration.seconds(5)
 
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, daemon: BluetoothDaemon, doors: KernelDoors
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, daemon: BluetoothDaemon,
+    doors: KernelChannels
   ) {
     self.bus = bus
     self.scheduler = scheduler

@@ -13,10 +13,10 @@ final class Scanner {
   private let scheduler: any Scheduler
   private let counters: BlueZCounters
   private let onChange: @LoopActor () -> Void
-  private let onSighting: @LoopActor (Sighting) -> Void
+  private let onScanResult: @LoopActor (ScanResult) -> Void
   private var place: Place?
   private var listening: Listening?
-  private var discovery: KeptRegistration?
+  private var discovery: PersistentRegistration?
   private let monitor: PatternMonitor?
   private let socket: ManagementSocket?
   private var watch = ScanWatch()
@@ -29,7 +29,7 @@ final class Scanner {
   /// Whether bluetoothd's reports about advertisers replace single packets.
   private let isDegraded: Bool
   private let onPacket: @LoopActor (AdvertisingPacket) -> Void
-  private var sightings = Sightings()
+  private var scanResults = ScanResults()
   /// Peers that bluetoothd knows from our discovery.
   private var found: Set<ObjectPath> = []
 
@@ -43,18 +43,18 @@ final class Scanner {
   ///   - log: receives restarts of scanning.
   ///   - onChange: called when `problem` changed.
   ///   - onPacket: called for a packet from bluetoothd's report that the scan accepts.
-  ///   - onSighting: called for an advertiser that the scan accepts.
+  ///   - onScanResult: called for an advertiser that the scan accepts.
   init(
     _ bus: BusConnection, _ socket: ManagementSocket?, scheduler: any Scheduler, counters: BlueZCounters,
     isDegraded: Bool, isConnecting: @escaping @LoopActor () -> Bool, log: Log,
     onChange: @escaping @LoopActor () -> Void,
-    onPacket: @escaping @LoopActor (AdvertisingPacket) -> Void, onSighting: @escaping @LoopActor (Sighting) -> Void
+    onPacket: @escaping @LoopActor (AdvertisingPacket) -> Void, onScanResult: @escaping @LoopActor (ScanResult) -> Void
   ) {
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
     self.onChange = onChange
-    self.onSighting = onSighting
+    self.onScanResult = onScanResult
     self.onPacket = onPacket
     self.isDegraded = isDegraded
     self.isConnecting = isConnecting
@@ -93,7 +93,7 @@ final class Scanner {
   func aim(at place: Place?) {
     self.place = place
     discoveredTypes = nil
-    sightings.removeAll()
+    scanResults.removeAll()
     found = []
     discovery?.aim(at: place)
     monitor?.aim(at: place)
@@ -114,9 +114,9 @@ final class Scanner {
     if !wantsDiscovery {
       discovery?.close()
       discovery = nil
-      sightings.removeAll()
+      scanResults.removeAll()
     } else if discovery == nil {
-      let discovery = KeptRegistration(
+      let discovery = PersistentRegistration(
         .discovery, .root, bus: bus, scheduler: scheduler, willRegister: { [weak self] in self?.setFilter() },
         onChange: { [weak self] in self?.onChange() })
       self.discovery = discovery
@@ -135,7 +135,7 @@ final class Scanner {
     ]
     bus.call(
       place.owner, place.adapter, BlueZName.adapter, "SetDiscoveryFilter", [.options(filter)],
-      timeout: KeptRegistration.timeLimit
+      timeout: PersistentRegistration.timeLimit
     ) { result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("bluetoothd answered SetDiscoveryFilter with \(error)")
@@ -166,10 +166,10 @@ final class Scanner {
     guard let services = listening.services else { return }
     // An advertiser of other services is not stored, so that many of them cannot displace requested ones.
     let offered = Set(device.serviceUUIDs + report.serviceData.map(\.service))
-    guard services.isEmpty || !services.isDisjoint(with: offered) || sightings.holds(device.path) else { return }
-    let sighting = sightings.hear(report, of: device, at: scheduler.now)
-    guard services.isEmpty || !services.isDisjoint(with: sighting.services) else { return }
-    onSighting(sighting)
+    guard services.isEmpty || !services.isDisjoint(with: offered) || scanResults.holds(device.path) else { return }
+    let scanResult = scanResults.hear(report, of: device, at: scheduler.now)
+    guard services.isEmpty || !services.isDisjoint(with: scanResult.services) else { return }
+    onScanResult(scanResult)
   }
 
   // MARK: Missing results
@@ -227,7 +227,7 @@ final class Scanner {
 
   /// Handles a peer that bluetoothd has removed.
   func forget(_ device: ObjectPath) {
-    sightings.forget(device)
+    scanResults.forget(device)
     found.remove(device)
   }
 

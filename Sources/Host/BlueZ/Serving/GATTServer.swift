@@ -78,7 +78,7 @@ final class GATTServer: LinkServer {
   ///   - onChange: called when `problem` or `shortfall` may have changed.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, daemon: BluetoothDaemon, links: PeerLinks,
-    raw door: Door<any RawHCI>, repair: KernelRepair, version: BlueZVersion?,
+    raw door: KernelChannel<any RawHCI>, repair: KernelRepair, version: BlueZVersion?,
     onChange: @escaping @LoopActor () -> Void
   ) {
     self.daemon = daemon
@@ -115,7 +115,7 @@ final class GATTServer: LinkServer {
   /// no application sends such values.
   var shortfall: String? {
     guard let reason = context.raw.problem, applications.values.contains(where: \.reachesAll) else { return nil }
-    return "Clients that never subscribe receive no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
+    return "Clients that never subscribe receive no values (\(reason)). \(KernelChannels.remedy("CAP_NET_RAW")),"
       + " or NotifyUnsubscribed=no."
   }
 
@@ -149,7 +149,7 @@ final class GATTServer: LinkServer {
   /// - Returns: false if the number is in use.
   func serve(_ application: GATTApplication, as number: ApplicationID) -> Bool {
     guard applications[number] == nil else { return false }
-    let registration = KeptRegistration(
+    let registration = PersistentRegistration(
       .application, BlueZName.ownRoot.child("gatt\(number.number)"), bus: context.bus, scheduler: context.scheduler,
       willRegister: { [weak self] in
         self?.reset(number)

@@ -12,7 +12,7 @@ final class RawATT {
   /// The error of raw HCI, if it is not transient.
   private(set) var failure: String?
 
-  private let door: Door<any RawHCI>
+  private let door: KernelChannel<any RawHCI>
   /// Whether the kernel supports raw HCI values for clients to which it sends, too.
   private let isSafeBesideKernel: Bool
   private let links: PeerLinks
@@ -21,7 +21,7 @@ final class RawATT {
 
   /// - Parameter onChange: called when `failure` may have changed.
   init(
-    _ door: Door<any RawHCI>, _ repair: KernelRepair, links: PeerLinks, counters: BlueZCounters,
+    _ door: KernelChannel<any RawHCI>, _ repair: KernelRepair, links: PeerLinks, counters: BlueZCounters,
     onChange: @escaping @LoopActor () -> Void
   ) {
     self.door = door

@@ -10,7 +10,7 @@ import Radio
 final class ServedApplication {
   /// The path of the object manager; services and characteristics are below it.
   let path: ObjectPath
-  let registration: KeptRegistration
+  let registration: PersistentRegistration
   /// The characteristics by ID; for duplicates in a service the first one.
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
@@ -29,7 +29,7 @@ final class ServedApplication {
   ///   - choosesHandles: whether bluetoothd supports requests for handles.
   ///   - hasSockets: whether bluetoothd may request a socket for each client.
   init(
-    _ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, on tree: ObjectTree,
+    _ application: GATTApplication, as number: ApplicationID, registration: PersistentRegistration, on tree: ObjectTree,
     daemon: BluetoothDaemon, counters: BlueZCounters, choosesHandles: Bool, hasSockets: Bool
   ) {
     self.registration = registration

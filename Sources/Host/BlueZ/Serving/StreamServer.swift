@@ -10,10 +10,10 @@ import Radio
 @LoopActor
 final class StreamServer {
   private final class Served {
-    let registration: KeptRegistration
+    let registration: PersistentRegistration
     var object: ExportedObject?
 
-    init(_ registration: KeptRegistration) { self.registration = registration }
+    init(_ registration: PersistentRegistration) { self.registration = registration }
   }
 
   private let bus: BusConnection
@@ -56,7 +56,7 @@ final class StreamServer {
       "Channel": .uint16(0),
       "RequireAuthentication": .bool(false), "RequireAuthorization": .bool(false), "AutoConnect": .bool(false),
     ]
-    let registration = KeptRegistration(
+    let registration = PersistentRegistration(
       .profile, BlueZName.ownRoot.child("profile\(lastNumber)"), bus: bus, scheduler: scheduler,
       arguments: [.string(service.description), .options(options)],
       onRegistered: { [weak self] _ in self?.onChange() }, onChange: onChange)
@@ -80,7 +80,7 @@ final class StreamServer {
   // MARK: What bluetoothd calls
 
   private func interface(
-    _ registration: KeptRegistration, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+    _ registration: PersistentRegistration, _ handler: @escaping @LoopActor (any RadioStream) -> Void
   ) -> Interface {
     Interface(
       BlueZName.profile,

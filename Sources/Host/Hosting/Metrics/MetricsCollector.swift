@@ -50,7 +50,7 @@ public struct MetricsCollector {
   private static func prefix(of interface: Interface) -> String {
     let name = interface.name.split(separator: ".").last.map(String.init) ?? ""
     let base = String(name.prefix { !$0.isNumber })
-    return "\(house)_" + (interface.name == ManagerFace.interfaceName ? "service" : MetricsText.snake(base))
+    return "\(house)_" + (interface.name == ManagerAdaptor.interfaceName ? "service" : MetricsText.snake(base))
   }
 
   private func metrics(of interface: Interface) -> [Metric] {

@@ -5,18 +5,18 @@ import Crypto
 /// Carries envelopes of other peers, and deposits own messages with couriers for peers that are out of range. Facts:
 /// bitchat.md section 8.5.
 struct Courier: Sendable {
-  private(set) var desk: CourierDesk
+  private(set) var desk: CourierState
   /// Peers that have this node as favourite. As couriers they accept more envelopes of it.
   private(set) var favouredBy: Set<PeerID> = []
 
   /// - Parameter limit: maximum envelopes carried for others.
-  init(limit: Int) { desk = CourierDesk(limit: limit) }
+  init(limit: Int) { desk = CourierState(limit: limit) }
 
   /// Number of envelopes carried for others.
   var carried: Int { desk.bag.count }
   /// Whether this node stores no envelope of others.
   var isEmpty: Bool { desk.bag.isEmpty }
-  /// Slots per depositor that the announce states: `CourierDesk.saidPlaces`.
+  /// Slots per depositor that the announce states: `CourierState.saidPlaces`.
   var saidPlaces: UInt8? { desk.saidPlaces }
 
   /// Next time at which the courier has work; nil if there is none.
@@ -135,7 +135,7 @@ struct Courier: Sendable {
   ) -> [Intent] {
     let carried = CarriedEnvelope(
       envelope: envelope, depositor: depositor, isOfFavourite: isOfFavourite, storedAt: view.time, via: mark)
-    do throws(CourierBag.Refusal) {
+    do throws(CourierStore.Refusal) {
       let taken = try desk.bag.add(carried) { view.peers.knownFor($0) }
       var intents: [Intent] = [
         .count(taken.isNew ? \.courier.taken : \.courier.repeated),
@@ -162,9 +162,9 @@ struct Courier: Sendable {
     var batch = Batch()
     var intents: [Intent] = []
     for carried in desk.bag.addressed(to: tags) where carried.envelope.expiry > view.time {
-      let isLate = carried.handed >= CourierDesk.handOvers
+      let isLate = carried.handed >= CourierState.handOvers
       let pause =
-        isLate ? CourierDesk.latePause : links.isEmpty ? CourierDesk.remotePause : CourierDesk.directPause
+        isLate ? CourierState.latePause : links.isEmpty ? CourierState.remotePause : CourierState.directPause
       guard carried.sentAt.map({ $0.duration(to: view.now) >= pause }) ?? true, batch.take(carried) else { continue }
       intents += hand(carried, to: peer.id, over: links, view)
     }
@@ -181,8 +181,8 @@ struct Courier: Sendable {
 
   /// Remaining number and bytes of envelopes to hand over after one announce.
   private struct Batch {
-    var count = CourierDesk.batchCount
-    var bytes = CourierDesk.batchBytes
+    var count = CourierState.batchCount
+    var bytes = CourierState.batchBytes
 
     mutating func take(_ carried: CarriedEnvelope) -> Bool {
       guard count > 0, bytes > 0 else { return false }
@@ -209,15 +209,15 @@ struct Courier: Sendable {
   }
 
   /// Sends envelopes over a new link to their recipient if they were sent over other links within
-  /// `CourierDesk.directPause`.
+  /// `CourierState.directPause`.
   mutating func handAgain(to peer: PeerID, over link: LinkID, _ view: NodeView) -> [Intent] {
     guard view.canSend, !desk.bag.isEmpty, !view.blocked.contains(peer), let known = view.peers[peer] else { return [] }
     var batch = Batch()
     var intents: [Intent] = []
     let tags = CourierTag.near(view.time, for: known.noiseKey)
     for carried in desk.bag.addressed(to: tags) where carried.envelope.expiry > view.time {
-      guard let sentAt = carried.sentAt, sentAt.duration(to: view.now) < CourierDesk.directPause,
-        carried.sentOver.count < CourierDesk.ways, !carried.sentOver.contains(link), batch.take(carried)
+      guard let sentAt = carried.sentAt, sentAt.duration(to: view.now) < CourierState.directPause,
+        carried.sentOver.count < CourierState.ways, !carried.sentOver.contains(link), batch.take(carried)
       else { continue }
       intents.append(.sendEnvelope(carried.envelope.with(copies: 1), to: peer, over: [link]))
       desk.bag.change(carried.id) { $0.sentOver.insert(link) }
@@ -257,7 +257,7 @@ struct Courier: Sendable {
   /// Removes expired items, if that is due.
   mutating func expire(_ view: NodeView) -> [Intent] {
     guard desk.ages, desk.ageAt <= view.now else { return [] }
-    desk.ageAt = view.now.advanced(by: CourierDesk.ageing)
+    desk.ageAt = view.now.advanced(by: CourierState.ageing)
     let old = desk.bag.expire(at: view.time)
     desk.age(at: view.time)
     return [.count(\.courier.expired, by: UInt64(old.count))] + Self.dropped(old)
@@ -287,8 +287,8 @@ struct Courier: Sendable {
 
   /// Remaining capacity of a courier for this node, as far as it is known.
   private func places(at peer: PeerID, _ view: NodeView) -> Int {
-    let usual = view.peers[peer]?.courierPlaces.map { Int($0) } ?? CourierBag.usualPlaces
-    let all = favouredBy.contains(peer) ? CourierBag.favouritePlaces(usual) : usual
+    let usual = view.peers[peer]?.courierPlaces.map { Int($0) } ?? CourierStore.usualPlaces
+    let all = favouredBy.contains(peer) ? CourierStore.favouritePlaces(usual) : usual
     return all - desk.books.envelopes(with: peer, at: view.time) - desk.bag.copied(to: peer)
   }
 
@@ -299,18 +299,18 @@ struct Courier: Sendable {
     // A link may still count as that of a peer that has left, because any packet on it keeps it alive.
     guard view.peers.has(message.peer) else { return true }
     guard view.ownLinks(of: message.peer).isEmpty else { return false }
-    return since.map { $0.duration(to: view.now) >= CourierDesk.patience } ?? false
+    return since.map { $0.duration(to: view.now) >= CourierState.patience } ?? false
   }
 
-  /// Selects couriers for a message: up to `CourierDesk.firstCouriers` at first, then each new neighbour, up to
-  /// `CourierDesk.couriers` in total.
+  /// Selects couriers for a message: up to `CourierState.firstCouriers` at first, then each new neighbour, up to
+  /// `CourierState.couriers` in total.
   private static func chosen(
     of couriers: [PeerID], _ round: Round, having before: [PeerID], for recipient: PeerID
   ) -> [PeerID] {
     let others = couriers.filter { $0 != recipient && !before.contains($0) }
-    let room = CourierDesk.firstCouriers - before.count
+    let room = CourierState.firstCouriers - before.count
     if room > 0 { return Array(others.prefix(room)) }
-    return Array(others.filter { round.newcomers.contains($0) }.prefix(max(0, CourierDesk.couriers - before.count)))
+    return Array(others.filter { round.newcomers.contains($0) }.prefix(max(0, CourierState.couriers - before.count)))
   }
 
   /// Deposits a message.
@@ -324,7 +324,7 @@ struct Courier: Sendable {
     // A part of a message is useless, so a courier needs capacity for all fragments.
     let able = round.couriers.filter { places(at: $0, view) >= pieces.count }
     let chosen = Self.chosen(of: able, round, having: message.couriers, for: message.peer)
-    guard !chosen.isEmpty, message.pieces.count <= CourierDesk.pieces,
+    guard !chosen.isEmpty, message.pieces.count <= CourierState.pieces,
       let recipient = message.noiseKey ?? view.peers.noiseKey(of: message.peer)
     else { return [] }
     var envelopes: [CourierEnvelope] = []
@@ -392,7 +392,7 @@ struct Courier: Sendable {
       let receipt = desk.receipts[place]
       // One slot stays free for a message of this node. Otherwise receipts for messages from invented identities could
       // fill the courier.
-      let able = round.couriers.filter { places(at: $0, view) > CourierDesk.letterPlaces }
+      let able = round.couriers.filter { places(at: $0, view) > CourierState.letterPlaces }
       let chosen = Self.chosen(of: able, round, having: receipt.couriers, for: receipt.peer)
       guard view.links.links(to: receipt.peer).isEmpty || !view.peers.has(receipt.peer), !chosen.isEmpty,
         let envelope = receipt.envelope

@@ -84,8 +84,8 @@ public struct GossipArchive: Sendable {
   private var announces = DenseTable<PeerID, Item>()
   /// Peers that have left, and whose announces are removed.
   private var departed: Set<PeerID> = []
-  private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
-  private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
+  private var messages = PacketStore(limit: messageLimit, byteLimit: messageBytes, isShared: true)
+  private var fragments = PacketStore(limit: fragmentLimit, byteLimit: fragmentBytes)
   /// Whether messages are stored at all.
   private let keepsMessages: Bool
 

@@ -62,13 +62,13 @@ public enum MeshAction: Hashable, Sendable {
   /// received it, or is blocked and gets none.
   case receiptSettled(MessageID, from: PeerID)
   /// Persist an item for the next run.
-  case keep(Keepsake)
+  case keep(PersistedItem)
   /// The state of the node has changed.
   case state(NodeState)
 }
 
 /// Item to be persisted.
-public enum Keepsake: Hashable, Sendable {
+public enum PersistedItem: Hashable, Sendable {
   /// The pinned signing key of a peer: the first that was announced, or the one that it proved.
   case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
   /// Public packet that neighbours may request.

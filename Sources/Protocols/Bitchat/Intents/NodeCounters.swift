@@ -29,8 +29,8 @@ public struct NodeCounters: Hashable, Sendable {
   /// Packets that cannot be verified, beyond the limit per link.
   public var tooManyUnverified: UInt64 = 0
   /// Public messages that were dropped or not relayed because of the limits per sender and per device.
-  public var tooManyLines: UInt64 = 0
-  public var linesNotPassedOn: UInt64 = 0
+  public var tooManyPublicMessages: UInt64 = 0
+  public var publicMessagesNotRelayed: UInt64 = 0
   /// Handshake messages dropped because of the limits on one origin per conversation and per peer.
   public var tooManyHandshakes: UInt64 = 0
   /// Packets not inflated because of the limit per link.
@@ -100,7 +100,8 @@ public struct NodeCounters: Hashable, Sendable {
       Tally("OldAnnounces", oldAnnounces), Tally("TooManyIdentities", tooManyIdentities),
       Tally("TooManySignatures", tooManySignatures), Tally("BadSignatures", badSignatures),
       Tally("TooManyUnverified", tooManyUnverified), Tally("TooManyHandshakes", tooManyHandshakes),
-      Tally("TooManyLines", tooManyLines), Tally("LinesNotPassedOn", linesNotPassedOn),
+      Tally("TooManyPublicMessages", tooManyPublicMessages),
+      Tally("PublicMessagesNotRelayed", publicMessagesNotRelayed),
       Tally("TooMuchInflation", tooMuchInflation),
       Tally("RefusedBindings", refusedBindings), Tally("ChatOfUnknown", chatOfUnknown),
       Tally("Unreadable", unreadable), Tally("UnknownPayloads", unknownPayloads), Tally("Blocked", blocked),

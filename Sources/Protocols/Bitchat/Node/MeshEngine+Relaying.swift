@@ -21,7 +21,7 @@ extension MeshEngine {
     if view.type.mayBePublicMessage, view.recipient == nil,
       !gate.mayPassOn(lineOf: view.sender, over: origin(of: arrival.link), at: turn.now)
     {
-      counters.linesNotPassedOn += 1
+      counters.publicMessagesNotRelayed += 1
       gate.end(key, view.type)
       return
     }

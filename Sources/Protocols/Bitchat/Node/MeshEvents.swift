@@ -6,7 +6,7 @@ extension MeshEngine {
   public typealias Action = MeshAction
   public typealias Counters = NodeCounters
   public typealias CutReason = Bitchat.CutReason
-  public typealias Keepsake = Bitchat.Keepsake
+  public typealias PersistedItem = Bitchat.PersistedItem
   public typealias PeerTrouble = Bitchat.PeerTrouble
   public typealias PingError = Bitchat.PingError
   public typealias ProofOutcome = Bitchat.ProofOutcome
@@ -89,7 +89,7 @@ extension MeshEngine {
     /// Peers with a configured dialect, whatever they announce.
     public var dialects: [PeerID: MeshDialect] = [:]
     /// Maximum envelopes carried for others, fixed at the start; none for a relay.
-    public var carries = CourierBag.usualLimit
+    public var carries = CourierStore.usualLimit
     /// Whether the node runs on battery: it announces itself once a minute.
     public var isSparing = false
     /// Whether payloads for the uplink are sealed for the recipient's Noise key. The apps cannot read them then.

@@ -13,7 +13,7 @@ struct PacketGate: Sendable {
   private(set) var seen = SeenPackets()
   private(set) var budget = WorkBudget()
   private var handshakes = HandshakeFlow()
-  private var lines = LineQuota()
+  private var lines = PublicMessageQuota()
   /// Chat of unknown peers.
   private(set) var unknown = WaitingChat()
   /// Neighbours whose clocks agree with this node's, according to their announces.

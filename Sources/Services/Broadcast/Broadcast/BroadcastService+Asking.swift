@@ -93,10 +93,10 @@ extension BroadcastService {
 
   /// Persists the record of notifications. The first record after a request for a beacon includes that beacon, which is
   /// broadcast once the record is durable.
-  func keep(_ ledger: NotifyLedger) {
+  func keep(_ ledger: NotificationRecord) {
     let asker = self.asker
     self.asker = nil
-    keeper.write(KeptLedger(ledger, isLimitChosen: isLimitChosen)) { [weak self] error in
+    keeper.write(StoredNotificationRecord(ledger, isLimitChosen: isLimitChosen)) { [weak self] error in
       // A disk that answers synchronously would do so before the actions after this one.
       self?.scheduler.soon { self?.kept(error, asker) }
     }

@@ -17,7 +17,7 @@ public final class BroadcastService {
   let radio: any Radio
   let scheduler: any Scheduler
   let clock: any WallClock
-  let keeper: LedgerKeeper
+  let keeper: NotificationStore
   private let localDay: @LoopActor (Int64) -> CalendarDay
   private let random: @LoopActor () -> any RandomSource & Sendable
 
@@ -89,7 +89,7 @@ public final class BroadcastService {
   ///   - localDay: returns the local calendar day of a time in milliseconds since 1970.
   ///   - random: creates the source of digits, aliases and beacon numbers.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: LedgerKeeper,
+    radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: NotificationStore,
     clock: any WallClock = SystemWallClock(),
     localDay: @escaping @LoopActor (Int64) -> CalendarDay = { LocalDay.day($0) },
     random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
@@ -128,9 +128,9 @@ public final class BroadcastService {
     changed()
   }
 
-  private func ledger(_ found: LedgerKeeper.Found) -> NotifyLedger {
+  private func ledger(_ found: NotificationStore.Found) -> NotificationRecord {
     switch found {
-    case .noDirectory, .nothing: return NotifyLedger(limit: settings.notifyLimit)
+    case .noDirectory, .nothing: return NotificationRecord(limit: settings.notifyLimit)
     case .kept(let kept):
       isLimitChosen = kept.isLimitChosen
       var ledger = kept.ledger
@@ -369,15 +369,15 @@ extension BroadcastService: Service {
   }
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
-    let keeper = LedgerKeeper(directory: "", scheduler: scheduler, disk: scheduler)
+    let keeper = NotificationStore(directory: "", scheduler: scheduler, disk: scheduler)
     let service = BroadcastService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
-    return [DescribedObject(BroadcastFace.path.string, BroadcastFace.interface(service))]
+    return [DescribedObject(BroadcastAdaptor.path.string, BroadcastAdaptor.interface(service))]
   }
 
   public static func make(_ context: ServiceContext) -> BroadcastService? {
     let settings = context.configuration[Settings.self]
     guard settings.enabled else { return nil }
-    let keeper = LedgerKeeper(
+    let keeper = NotificationStore(
       directory: context.stateDirectory, scheduler: context.scheduler, disk: context.makeWorker())
     let service = BroadcastService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
@@ -386,7 +386,7 @@ extension BroadcastService: Service {
   }
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
-    [BroadcastFace(self, on: tree, manager: manager)]
+    [BroadcastAdaptor(self, on: tree, manager: manager)]
   }
 
   public func begin() { start() }
@@ -409,7 +409,7 @@ extension BroadcastService: Service {
   // MARK: For the D-Bus adaptor
 
   /// Received messages with a number above `number`, oldest first, at most `limit`.
-  func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
+  func messages(after number: UInt64, limit: Int) -> [ReceivedBroadcast] {
     engine?.messages(after: number, limit: limit) ?? []
   }
 

@@ -44,11 +44,11 @@ final class NearbyEvents {
     guard message.path == BroadcastNames.path, message.interface == BroadcastNames.interface else { return }
     let arguments = message.arguments
     switch (message.member, arguments.first?.asUInt64) {
-    case ("MessageHeard", _): add(.heard)
+    case ("MessageReceived", _): add(.heard)
     case ("MessageSent", let number?): add(.sent(number))
     case ("MessageFailed", let number?) where arguments.count == 3:
       add(.failed(number, error: arguments[1].asString ?? "", sentence: arguments[2].asString ?? ""))
-    case ("NotifyHeard", _): add(.notified)
+    case ("NotifyReceived", _): add(.notified)
     default: break
     }
   }
@@ -97,10 +97,10 @@ enum NearbySentences {
     let number = arguments.first?.text ?? ""
     let reason = arguments.last?.text ?? ""
     return switch name {
-    case "MessageHeard": "Message \(number) nearby was received: earshot nearby watch"
+    case "MessageReceived": "Message \(number) nearby was received: earshot nearby watch"
     case "MessageSent": "Message \(number) was broadcast nearby."
     case "MessageFailed": "Message \(number) was not broadcast nearby. \(reason)"
-    case "NotifyHeard": "Somebody nearby wants to talk."
+    case "NotifyReceived": "Somebody nearby wants to talk."
     case "NotifySent": "The notification that somebody here wants to talk was broadcast."
     case "NotifyFailed": "The notification that somebody here wants to talk was not broadcast. \(reason)"
     default: nil

@@ -117,7 +117,7 @@ enum NearbyShown {
 enum NearbyCounters {
   /// A sentence with the most important counters; nil if nothing was sent or received.
   static func summary(_ view: NearbyView) -> String? {
-    let (received, sent) = (view.counters["HeardMessages"] ?? 0, view.counters["SentMessages"] ?? 0)
+    let (received, sent) = (view.counters["ReceivedMessages"] ?? 0, view.counters["SentMessages"] ?? 0)
     guard received + sent > 0 else { return nil }
     return "Since its start: \(received) messages received, \(sent) sent."
   }
@@ -125,7 +125,7 @@ enum NearbyCounters {
   static let meanings = CounterMeanings(
     "nearby", BroadcastNames.path, BroadcastNames.interface,
     [
-      "HeardMessages": "messages received",
+      "ReceivedMessages": "messages received",
       "SentMessages": "messages broadcast for their 4 s",
       "UnsentMessages": "messages that were not broadcast for their 4 s",
       "Stops": "received messages whose end was received, too",

@@ -102,10 +102,10 @@ final class ChatLink {
       return askSoon(about: message)
     }
     if message.interface == MeshNames.interface,
-      ["MessageWaiting", "FileWaiting", "StateOfFileChanged"].contains(message.member)
+      ["MessageReceived", "FileReceived", "FileStateChanged"].contains(message.member)
     {
       ask()
-    } else if message.interface == MeshNames.interface, message.member == "StateOfMessageChanged",
+    } else if message.interface == MeshNames.interface, message.member == "MessageStateChanged",
       let number = message.arguments.first?.asUInt32, let word = message.arguments.last?.asString
     {
       let event = ChatEvent.stateChanged(message: number, MeshMessageView.State(rawValue: word) ?? .unknown)

@@ -45,7 +45,7 @@ extension ChatModel {
     return [.tell(peer: id, text)]
   }
 
-  /// Splits the name of a peer from the text after it: ``MeshNameBook/addressee(_:)``.
+  /// Splits the name of a peer from the text after it: ``MeshNameIndex/addressee(_:)``.
   private mutating func addressee(_ rest: String) -> (peer: String, rest: String)? {
     do throws(MeshNameRefusal) { return try book.addressee(rest) } catch {
       refuse(error.sentence)

@@ -13,7 +13,7 @@ public struct ChatModel: Sendable, Equatable {
   let moment: @Sendable (UInt64) -> ChatMoment
   var node = MeshView()
   var peers: [String: MeshPeerView] = [:]
-  var book = MeshNameBook()
+  var book = MeshNameIndex()
   /// Nicknames of senders that the service does not list as peers.
   private var strangers: [String: String] = [:]
   /// Conversations by peer ID; public messages have the empty key.
@@ -89,7 +89,7 @@ public struct ChatModel: Sendable, Equatable {
   /// Handles a wipe or a changed identity of the node: messages are erased and listed from the first.
   private mutating func forgetAll() {
     let wasWiped = isServiceThere && conversations.values.contains { $0.hasMessages }
-    (latest, files, book, peers) = (0, nil, MeshNameBook(), [:])
+    (latest, files, book, peers) = (0, nil, MeshNameIndex(), [:])
     (conversations, current) = ([Self.everybody: Conversation()], Self.everybody)
     (sent, recalled, completion) = ([], nil, nil)
     if wasWiped { notice("The node was wiped: its messages are erased, and it has a new identity.") }
@@ -133,7 +133,7 @@ public struct ChatModel: Sendable, Equatable {
   }
 
   private mutating func remember() {
-    book = MeshNameBook(peers.values)
+    book = MeshNameIndex(peers.values)
     for (id, nickname) in strangers where peers[id] == nil { book.add(id, nickname: nickname) }
     if !node.id.isEmpty { book.add(own: node.id, nickname: node.nickname) }
   }

@@ -41,8 +41,8 @@ enum ChatText {
     return unbroken(DisplayText.cut(settled, to: width))
   }
 
-  /// Label of a peer in a line or a sentence: ``MeshNameBook/label(of:settle:)``.
-  static func label(_ book: MeshNameBook, _ id: String, nickname: String? = nil) -> String {
+  /// Label of a peer in a line or a sentence: ``MeshNameIndex/label(of:settle:)``.
+  static func label(_ book: MeshNameIndex, _ id: String, nickname: String? = nil) -> String {
     guard let nickname else { return unbroken(book.label(of: id) { name($0) }) }
     return unbroken(book.label(of: id, nickname: nickname) { name($0) })
   }

@@ -12,23 +12,24 @@ extension MeshService: Service {
   public nonisolated static let sections: [any SettingsSection.Type] = [MeshSettings.self]
   public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 2)
   public nonisolated static let messages = Journal.MessageID.mesh
-  public nonisolated static let checkedInterfaces = [MeshUplinkFace.interfaceName]
+  public nonisolated static let checkedInterfaces = [MeshUplinkAdaptor.interfaceName]
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
-    let keeper = MeshKeeper(directory: nil, scheduler: scheduler, disk: scheduler)
+    let keeper = NodeStore(directory: nil, scheduler: scheduler, disk: scheduler)
     let service = MeshService(radio: radio, scheduler: scheduler, settings: MeshSettings(), keeper: keeper)
     return [
-      DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
-      DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
-      DescribedObject(MeshUplinkFace.path.string, MeshUplinkFace.interface(service)),
-      DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service, OpenFiles(of: service))),
+      DescribedObject(MeshAdaptor.path.string, MeshAdaptor.interface(service)),
+      DescribedObject("\(MeshAdaptor.path.string)/peerID", MeshPeerObjects.interface(PeerID(rawValue: 0), service)),
+      DescribedObject(MeshUplinkAdaptor.path.string, MeshUplinkAdaptor.interface(service)),
+      DescribedObject(
+        "\(MeshAdaptor.path.string)/fileN", MeshFileObjects.interface(0, service, OpenFiles(of: service))),
     ]
   }
 
   public static func make(_ context: ServiceContext) -> MeshService? {
     let settings = MeshSettings(context.configuration)
     guard settings.enabled else { return nil }
-    let keeper = MeshKeeper(
+    let keeper = NodeStore(
       directory: context.stateDirectory, settings: settings.kept,
       scheduler: context.scheduler, disk: context.makeWorker())
     let service = MeshService(
@@ -39,9 +40,9 @@ extension MeshService: Service {
   }
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
-    let mesh = MeshFace(self, on: tree, manager: manager)
+    let mesh = MeshAdaptor(self, on: tree, manager: manager)
     guard let connection else { return [mesh] }
-    return [mesh, MeshUplinkFace(self, on: connection, tree: tree, manager: manager)]
+    return [mesh, MeshUplinkAdaptor(self, on: connection, tree: tree, manager: manager)]
   }
 
   public func begin() {

@@ -95,7 +95,7 @@ struct FilesCommand {
 enum FileList {
   /// - Parameter time: formats milliseconds since 1970.
   static func text(
-    _ files: [MeshFileView], _ names: MeshNameBook, width: Int?, colour: Bool,
+    _ files: [MeshFileView], _ names: MeshNameIndex, width: Int?, colour: Bool,
     time: (UInt64) -> String = LocalTime.text
   ) -> String {
     var table = TextTable([

@@ -144,7 +144,7 @@ final class LogCommand {
 
   private func signal(_ message: Message) {
     guard message.path == MeshNames.path else { return }
-    if message.member == "StateOfMessageChanged", message.interface == MeshNames.interface,
+    if message.member == "MessageStateChanged", message.interface == MeshNames.interface,
       let number = message.arguments.first?.asInteger, let word = message.arguments.last?.asString
     {
       changes.append((number, word))
@@ -171,7 +171,7 @@ final class LogCommand {
 struct LogLine {
   /// Peer ID of this node.
   let own: String
-  let names: MeshNameBook
+  let names: MeshNameIndex
   /// Width of the terminal in columns; nil if the output is a file.
   let width: Int?
   /// Formats milliseconds since 1970.

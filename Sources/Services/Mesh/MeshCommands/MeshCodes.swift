@@ -14,7 +14,10 @@ enum MeshCodes {
     ("AmbiguousPeer", "Several peers have this name.", "Name one by its ID, or with the four digits behind its name."),
     ("TooManyWait", "Too many private messages wait for delivery.", "Wait until their receivers are in range."),
     ("LinksFull", "The queues of the links to the neighbours are full.", "Try again in some seconds."),
-    ("TooManyLines", "Neighbours accept no more public messages from one peer in a minute.", "Try again later."),
+    (
+      "TooManyPublicMessages", "Neighbours accept no more public messages from one peer in a minute.",
+      "Try again later."
+    ),
     ("TooManyPings", "Too many pings wait for their answers.", "Try again in some seconds."),
     (
       "RelayOnly", "The node is a relay, which has no messages and files of its own.",

@@ -36,7 +36,7 @@ struct MeshMap: Equatable {
   let further: [Link]
   /// Peers without links; those in range first.
   let alone: [MeshPeerView]
-  private let names: MeshNameBook
+  private let names: MeshNameIndex
   private let peers: [String: MeshPeerView]
 
   /// - Parameters:
@@ -47,7 +47,7 @@ struct MeshMap: Equatable {
   init(own: String, nickname: String, peers: [MeshPeerView], links: [(String, String)]) {
     self.own = own
     let peers = peers.filter { $0.id != own }
-    var names = MeshNameBook(peers)
+    var names = MeshNameIndex(peers)
     names.add(own: own, nickname: nickname)
     self.names = names
     self.peers = Dictionary(peers.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
@@ -101,7 +101,7 @@ struct MeshMap: Equatable {
 private struct Walk {
   let neighbours: [String: [String]]
   let peers: [String: MeshPeerView]
-  let names: MeshNameBook
+  let names: MeshNameIndex
 
   /// Returns the tree of this node, one from the best connected peer of each other part, and the links that are in no
   /// tree.

@@ -62,7 +62,7 @@ enum MeshSentences {
     return words.isEmpty ? nil : "File \(number): \(words.joined(separator: ", "))."
   }
 
-  private static let nameProperties: Set<String> = ["Nickname", "VerifiedName", "HeldNames"]
+  private static let nameProperties: Set<String> = ["Nickname", "VerifiedName", "NicknameHistory"]
 
   private static func peer(_ path: ObjectPath) -> String {
     let prefix = MeshNames.path(ofPeer: "").string
@@ -73,11 +73,11 @@ enum MeshSentences {
     guard let number = arguments.first?.asInteger else { return nil }
     let state = arguments.dropFirst().first?.text ?? ""
     return switch name {
-    case "MessageWaiting": "Message \(number) has arrived: earshot mesh log"
-    case "StateOfMessageChanged": "Message \(number) \(stateText(state))."
+    case "MessageReceived": "Message \(number) has arrived: earshot mesh log"
+    case "MessageStateChanged": "Message \(number) \(stateText(state))."
     case "MessageWentByUplink": "Message \(number) goes over the uplink: earshot mesh uplink"
-    case "FileWaiting": "File \(number) has arrived: earshot mesh files"
-    case "StateOfFileChanged": "File \(number) \(stateText(state))."
+    case "FileReceived": "File \(number) has arrived: earshot mesh files"
+    case "FileStateChanged": "File \(number) \(stateText(state))."
     default: nil
     }
   }

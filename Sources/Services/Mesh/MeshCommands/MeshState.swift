@@ -8,7 +8,7 @@ import Tool
 struct MeshState {
   let node: MeshView
   let peers: [MeshPeerView]
-  let names: MeshNameBook
+  let names: MeshNameIndex
 
   /// Connects, and queries the service.
   @LoopActor
@@ -21,14 +21,14 @@ struct MeshState {
     guard let node = MeshView(objects: objects) else { throw MeshNames.feature.isOff }
     self.node = node
     peers = MeshPeerView.all(objects)
-    var names = MeshNameBook(peers)
+    var names = MeshNameIndex(peers)
     if !node.id.isEmpty { names.add(own: node.id, nickname: node.nickname) }
     self.names = names
   }
 
   func peer(_ id: String) -> MeshPeerView? { peers.first { $0.id == id } }
 
-  /// Resolves a text to a peer ID: ``MeshNameBook/peer(_:)``.
+  /// Resolves a text to a peer ID: ``MeshNameIndex/peer(_:)``.
   func id(of text: String) throws(Failure) -> String {
     do throws(MeshNameRefusal) { return try names.peer(text) } catch {
       let isUnknown = error.reason == .unknown && error.candidates.isEmpty

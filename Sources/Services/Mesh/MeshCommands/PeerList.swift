@@ -6,7 +6,7 @@ import Terminal
 
 /// Table of the peers, those in range first.
 enum PeerList {
-  static func ordered(_ peers: [MeshPeerView], _ names: MeshNameBook) -> [MeshPeerView] {
+  static func ordered(_ peers: [MeshPeerView], _ names: MeshNameIndex) -> [MeshPeerView] {
     peers.sorted {
       let (left, right) = (names.name(of: $0.id), names.name(of: $1.id))
       return ($0.isNear ? $0.hops : Int.max, left, $0.id) < ($1.isNear ? $1.hops : Int.max, right, $1.id)
@@ -19,7 +19,7 @@ enum PeerList {
   ///   - width: columns of the terminal: a wider row of the table is cut, and a trouble is wrapped; nil for a file.
   ///   - time: formats milliseconds since 1970.
   static func text(
-    _ peers: [MeshPeerView], _ names: MeshNameBook, width: Int?, colour: Bool,
+    _ peers: [MeshPeerView], _ names: MeshNameIndex, width: Int?, colour: Bool,
     time: (UInt64) -> String = LocalTime.text
   ) -> String {
     var table = TextTable([
@@ -39,7 +39,7 @@ enum PeerList {
     return table.text(width: width, colour: colour) + (troubles.isEmpty ? "" : "\n") + troubles.joined()
   }
 
-  private static func marks(_ peer: MeshPeerView, _ names: MeshNameBook) -> [String] {
+  private static func marks(_ peer: MeshPeerView, _ names: MeshNameIndex) -> [String] {
     let verified = names.formerVerifiedName(of: peer.id).map { "verified as <\($0)>" } ?? "verified"
     return [
       (peer.isBlocked, "blocked"), (peer.isVerified, verified), (peer.isFavourite, "favourite"),
@@ -47,7 +47,7 @@ enum PeerList {
     ].filter(\.0).map(\.1)
   }
 
-  static func json(_ peer: MeshPeerView, _ names: MeshNameBook) -> JSONValue {
+  static func json(_ peer: MeshPeerView, _ names: MeshNameIndex) -> JSONValue {
     .object([
       .init("peer", .string(peer.id)), .init("name", .string(names.name(of: peer.id))),
       .init("nickname", .string(peer.nickname)), .init("fingerprint", .string(peer.fingerprint)),

@@ -38,7 +38,7 @@ public enum MeshChange: Hashable, Sendable {
   /// Whether the change is a gossip packet, for which no caller awaits the commit.
   public var isGossip: Bool { if case .gossip = self { true } else { false } }
 
-  public init(_ keepsake: MeshEngine.Keepsake) {
+  public init(_ keepsake: MeshEngine.PersistedItem) {
     self =
       switch keepsake {
       case .pin(let peer, let key, let isProven): .pin(peer, key, isProven: isProven)

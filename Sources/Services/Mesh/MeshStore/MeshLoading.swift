@@ -7,8 +7,8 @@ import Store
 
 /// Result of reading the disk: data for the service, and state of the store.
 struct MeshLoading: Sendable {
-  var kept: KeptMesh
-  var ledger: MeshLedger
+  var kept: StoredNode
+  var ledger: RecordIndex
   /// Writes that are due immediately.
   var writes: MeshWrites
 
@@ -18,11 +18,11 @@ struct MeshLoading: Sendable {
   ///   - survivors: data that survives a completed wipe.
   ///   - time: milliseconds since 1970.
   init(
-    from disk: any MeshDisk, settings: MeshKeeper.Settings, keeping survivors: WipeSurvivors = WipeSurvivors(),
+    from disk: any MeshDisk, settings: NodeStore.Settings, keeping survivors: WipeSurvivors = WipeSurvivors(),
     at time: UInt64, random: inout some RandomSource
   ) throws(StoreError) {
     let contents = try disk.open()
-    var ledger = MeshLedger(settings)
+    var ledger = RecordIndex(settings)
     var writes = MeshWrites()
     var records: [(time: UInt64, id: Int64, record: MeshRecord)] = []
     var identity: MeshEngine.Identity?
@@ -65,7 +65,7 @@ struct MeshLoading: Sendable {
       try disk.commit(writes)
       writes = MeshWrites()
     }
-    var kept = KeptMesh(identity: own)
+    var kept = StoredNode(identity: own)
     kept.isNew = isNew
     kept.lost = lost.count
     kept.warning = contents.warning
@@ -75,7 +75,7 @@ struct MeshLoading: Sendable {
     // A pin has only the time of its row.
     records.sort { ($0.time, $0.id) < ($1.time, $1.id) }
     for (_, _, record) in records {
-      let (key, shelf) = MeshLedger.key(of: record)
+      let (key, shelf) = RecordIndex.key(of: record)
       if ledger.has(key, on: shelf) { kept.add(record) }
     }
     kept.sort()
@@ -83,7 +83,7 @@ struct MeshLoading: Sendable {
   }
 }
 
-extension KeptMesh {
+extension StoredNode {
   fileprivate mutating func add(_ record: MeshRecord) {
     switch record {
     case .identity, .number: break
@@ -113,7 +113,7 @@ extension KeptMesh {
 }
 
 /// Data of earlier runs.
-public struct KeptMesh: Sendable {
+public struct StoredNode: Sendable {
   /// Identity of the node; newly made if there was none.
   public var identity: MeshEngine.Identity
   public var isNew = false

@@ -169,8 +169,8 @@ extension PeerMarks {
     guard Contacts.all.isSuperset(of: contacts) else { throw .badValue("contacts") }
     verifiedName = try reader.shortText("name when verified")
     let count = try reader.u8()
-    guard count <= Self.mostHeldNames else { throw .badValue("held names") }
-    for _ in 0..<count { heldNames.append(try reader.shortText("held name")) }
+    guard count <= Self.nicknameHistoryLimit else { throw .badValue("held names") }
+    for _ in 0..<count { nicknameHistory.append(try reader.shortText("held name")) }
     guard !reader.isAtEnd else { return }
     uplinkKey = try reader.shortText("key for the uplink")
     guard !uplinkKey.isEmpty else { throw .badValue("key for the uplink") }
@@ -186,7 +186,7 @@ extension PeerMarks {
     try writer.short(nickname.utf8, "nickname")
     writer.u8(contacts.rawValue)
     try writer.short(verifiedName.utf8, "name when verified")
-    let held = heldNames.suffix(Self.mostHeldNames)
+    let held = nicknameHistory.suffix(Self.nicknameHistoryLimit)
     writer.u8(UInt8(held.count))
     for name in held { try writer.short(name.utf8, "held name") }
     if !uplinkKey.isEmpty { try writer.short(uplinkKey.utf8, "key for the uplink") }

@@ -31,8 +31,8 @@ public struct PeerMarks: Hashable, Sendable {
     public static func < (left: Rank, right: Rank) -> Bool { left.rawValue < right.rawValue }
   }
 
-  /// Maximum names in `heldNames`.
-  public static let mostHeldNames = 8
+  /// Maximum names in `nicknameHistory`.
+  public static let nicknameHistoryLimit = 8
 
   public var peer: PeerID
   /// Last nickname, up to 255 bytes of UTF-8.
@@ -49,7 +49,7 @@ public struct PeerMarks: Hashable, Sendable {
   /// Nickname of the peer when it was verified, up to 255 bytes of UTF-8; empty if it is not verified, or had none.
   public var verifiedName = ""
   /// Nicknames since the peer became a favourite or was verified, oldest first, without those that look the same.
-  public var heldNames: [String] = []
+  public var nicknameHistory: [String] = []
   /// Key of the peer for the uplink, as text of at most 255 bytes; empty if the peer has stated none.
   public var uplinkKey = ""
   /// Time of the last contact, in milliseconds since 1970.
@@ -58,7 +58,7 @@ public struct PeerMarks: Hashable, Sendable {
   public init(
     peer: PeerID, nickname: String = "", noiseKey: X25519.PublicKey? = nil, isFavourite: Bool = false,
     isBlocked: Bool = false, isVerified: Bool = false, isFavouriteOfPeer: Bool = false, contacts: Contacts = [],
-    verifiedName: String = "", heldNames: [String] = [], seenAt: UInt64 = 0
+    verifiedName: String = "", nicknameHistory: [String] = [], seenAt: UInt64 = 0
   ) {
     self.peer = peer
     self.nickname = nickname
@@ -69,7 +69,7 @@ public struct PeerMarks: Hashable, Sendable {
     self.isFavouriteOfPeer = isFavouriteOfPeer
     self.contacts = contacts
     self.verifiedName = verifiedName
-    self.heldNames = heldNames
+    self.nicknameHistory = nicknameHistory
     self.seenAt = seenAt
   }
 

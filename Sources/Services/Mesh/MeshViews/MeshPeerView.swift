@@ -6,12 +6,12 @@ import MeshNaming
 public struct MeshPeerView: Sendable, Equatable {
   /// Peer ID: 16 lower-case hexadecimal digits.
   public var id: String
-  /// Nickname as announced. People are shown ``MeshNameBook/name(of:)``.
+  /// Nickname as announced. People are shown ``MeshNameIndex/name(of:)``.
   public var nickname = ""
   /// Nickname of the peer when it was verified; empty if it is not verified, or had none.
   public var verifiedName = ""
   /// Nicknames that a favourite or verified peer has had since then.
-  public var heldNames: [String] = []
+  public var nicknameHistory: [String] = []
   /// Fingerprint: 64 hexadecimal digits.
   public var fingerprint = ""
   /// Whether this node has a link with the peer.
@@ -42,7 +42,7 @@ public struct MeshPeerView: Sendable, Equatable {
     self.id = id
     nickname = properties["Nickname"]?.asString ?? ""
     verifiedName = properties["VerifiedName"]?.asString ?? ""
-    heldNames = properties["HeldNames"]?.asStrings ?? []
+    nicknameHistory = properties["NicknameHistory"]?.asStrings ?? []
     fingerprint = properties["Fingerprint"]?.asString ?? ""
     isDirect = flag("Direct")
     hops = properties["Hops"]?.asInteger ?? 0
@@ -64,7 +64,7 @@ public struct MeshPeerView: Sendable, Equatable {
   public var isNear: Bool { hops > 0 }
 }
 
-extension MeshNameBook {
+extension MeshNameIndex {
   public init(_ peers: some Sequence<MeshPeerView>) {
     self.init()
     for peer in peers { add(peer) }
@@ -72,6 +72,6 @@ extension MeshNameBook {
 
   /// Adds or replaces a peer.
   public mutating func add(_ peer: MeshPeerView) {
-    add(peer.id, nickname: peer.nickname, verifiedName: peer.verifiedName, heldNames: peer.heldNames)
+    add(peer.id, nickname: peer.nickname, verifiedName: peer.verifiedName, nicknameHistory: peer.nicknameHistory)
   }
 }

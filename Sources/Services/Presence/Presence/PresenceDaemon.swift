@@ -16,7 +16,7 @@ public final class PresenceDaemon: DaemonBody {
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-presenced", "Private presence (Thali) on D-Bus.", tool: "earshot presence",
-      busName: PresenceFace.busName, version: ManagerFace.version, defaults: configuration, files: files,
+      busName: PresenceAdaptor.busName, version: ManagerAdaptor.version, defaults: configuration, files: files,
       messages: MessageID.daemon + MessageID.presence,
       check: { MemoryBudget.check($0) },
       problems: { $0[PresenceSettings.self].problems },
@@ -43,10 +43,10 @@ public final class PresenceDaemon: DaemonBody {
     let settings = PresenceSettings()
     let service = PresenceService(
       settings: settings, network: LocalNetwork(settings, on: loop),
-      book: PeerBook(directory: "", disk: loop), scheduler: loop, clock: SystemWallClock())
+      book: KnownPeerStore(directory: "", disk: loop), scheduler: loop, clock: SystemWallClock())
     return [
-      DescribedObject(PresenceFace.path.string, PresenceFace.interface(service)),
-      DescribedObject(PresenceFace.peers.string + "/N", PresenceFace.peerInterface(service, nil)),
+      DescribedObject(PresenceAdaptor.path.string, PresenceAdaptor.interface(service)),
+      DescribedObject(PresenceAdaptor.peers.string + "/N", PresenceAdaptor.peerInterface(service, nil)),
       DescribedObject(BusBluetooth.sinkPath.string, BusBluetooth.sink(nil)),
     ]
   }
@@ -55,7 +55,7 @@ public final class PresenceDaemon: DaemonBody {
   private nonisolated static let radioUser = "earshot"
 
   private let service: PresenceService
-  private let face: PresenceFace
+  private let face: PresenceAdaptor
   private weak var frame: DaemonFrame?
 
   private init(_ configuration: Configuration, _ bus: BusConnection) {
@@ -66,9 +66,9 @@ public final class PresenceDaemon: DaemonBody {
     service = PresenceService(
       settings: settings, network: LocalNetwork(settings, on: loop),
       bluetooth: settings.usesBluetooth ? BusBluetooth(settings.radio, on: bus, scheduler: loop) : NoBluetooth(),
-      book: PeerBook(directory: configuration[StoreSettings.self].directory, disk: SerialWorker("disk")),
+      book: KnownPeerStore(directory: configuration[StoreSettings.self].directory, disk: SerialWorker("disk")),
       scheduler: loop, clock: SystemWallClock())
-    face = PresenceFace(service, on: bus)
+    face = PresenceAdaptor(service, on: bus)
     service.changes.addForGood { [weak self] in self?.frame?.showStatus() }
     service.moved.addForGood { [weak self] _ in self?.frame?.showStatus() }
   }

@@ -47,7 +47,7 @@ public final class PresenceService {
       case .notReady(let sentence), .store(let sentence), .unreachable(let sentence): sentence
       case .engine(let error): error.sentence
       case .badName:
-        "A name has 1 to \(BookContent.longestName) bytes of printable text. It does not begin with a hyphen or a slash, "
+        "A name has 1 to \(StoredPeers.longestName) bytes of printable text. It does not begin with a hyphen or a slash, "
           + "and has no space at its ends."
       case .nameTaken: "Another known peer has this name."
       case .unknownName(let name): "There is no known peer named \(PrintableText.clean(name))."
@@ -68,7 +68,7 @@ public final class PresenceService {
 
   /// A known peer.
   struct Peer: Hashable {
-    let entry: BookEntry
+    let entry: StoredPeer
     let id: PeerID
   }
 
@@ -76,10 +76,10 @@ public final class PresenceService {
   private let clock: any WallClock
   private let network: any PresenceNetwork
   private let bluetooth: any PresenceBluetooth
-  private let book: PeerBook
+  private let book: KnownPeerStore
   private var settings: PresenceSettings
   private var engine: PresenceEngine?
-  private var content = BookContent()
+  private var content = StoredPeers()
   private(set) var peers: [Peer] = []
   private(set) var phase = Phase.stopped
   private var damage = ""
@@ -107,7 +107,7 @@ public final class PresenceService {
 
   init(
     settings: PresenceSettings, network: any PresenceNetwork, bluetooth: any PresenceBluetooth = NoBluetooth(),
-    book: PeerBook, scheduler: any Scheduler, clock: any WallClock
+    book: KnownPeerStore, scheduler: any Scheduler, clock: any WallClock
   ) {
     (self.settings, self.network, self.bluetooth, self.book) = (settings, network, bluetooth, book)
     (self.scheduler, self.clock) = (scheduler, clock)
@@ -133,7 +133,7 @@ public final class PresenceService {
     }
   }
 
-  private func start(_ stored: PeerBook.Stored) {
+  private func start(_ stored: KnownPeerStore.Stored) {
     var engine = PresenceEngine(own: stored.own, configuration: settings.engine, random: SystemRandom())
     content = stored.content
     isVolatile = stored.isVolatile
@@ -242,7 +242,7 @@ public final class PresenceService {
   ) {
     do throws(Refusal) {
       try checkWritable()
-      guard BookContent.isName(name) else { throw .badName }
+      guard StoredPeers.isName(name) else { throw .badName }
       guard !peers.contains(where: { $0.entry.name == name }) else { throw .nameTaken }
       guard var engine else { throw .notReady(reason) }
       let key: Secp256k1.PublicKey
@@ -254,7 +254,7 @@ public final class PresenceService {
         throw .engine(error)
       }
       var content = content
-      let entry = BookEntry(number: content.next, name: name, key: key)
+      let entry = StoredPeer(number: content.next, name: name, key: key)
       content.next += 1
       content.peers.append(entry)
       write(content) { [weak self] error in
@@ -266,7 +266,7 @@ public final class PresenceService {
     }
   }
 
-  private func learn(_ entry: BookEntry) -> Result<Peer, Refusal> {
+  private func learn(_ entry: StoredPeer) -> Result<Peer, Refusal> {
     guard var engine else { return .failure(.notReady(reason)) }
     do throws(PresenceError) {
       let (id, intents) = try engine.addPeer(entry.key, at: scheduler.now, wall: wall)
@@ -348,7 +348,7 @@ public final class PresenceService {
     guard !isWriting else { throw .notReady("The known peers are being stored. Try again.") }
   }
 
-  private func write(_ content: BookContent, then: @escaping @LoopActor (StoreError?) -> Void) {
+  private func write(_ content: StoredPeers, then: @escaping @LoopActor (StoreError?) -> Void) {
     isWriting = true
     book.write(content) { [weak self] error in
       guard let self else { return then(error) }

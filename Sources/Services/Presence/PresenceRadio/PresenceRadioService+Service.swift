@@ -12,11 +12,11 @@ extension PresenceRadioService: Service {
   /// other services need the radio.
   public nonisolated static let linkShare = LinkShare.nothing
   public nonisolated static let messages: [MessageID] = []
-  public nonisolated static let checkedInterfaces = [PresenceRadioFace.interfaceName]
+  public nonisolated static let checkedInterfaces = [PresenceRadioAdaptor.interfaceName]
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let service = PresenceRadioService(radio: radio, scheduler: scheduler, settings: PresenceRadioSettings())
-    return [DescribedObject(PresenceRadioFace.path.string, PresenceRadioFace.interface(service))]
+    return [DescribedObject(PresenceRadioAdaptor.path.string, PresenceRadioAdaptor.interface(service))]
   }
 
   public static func make(_ context: ServiceContext) -> PresenceRadioService? {
@@ -30,7 +30,7 @@ extension PresenceRadioService: Service {
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
     guard let bus else { return [] }
-    return [PresenceRadioFace(self, on: bus, tree: tree, manager: manager)]
+    return [PresenceRadioAdaptor(self, on: bus, tree: tree, manager: manager)]
   }
 
   public func apply(_ configuration: Configuration) { apply(configuration[PresenceRadioSettings.self]) }

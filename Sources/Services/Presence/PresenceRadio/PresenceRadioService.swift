@@ -52,7 +52,7 @@ public final class PresenceRadioService {
   private var acceptingProblem: String?
   private var scan: Registration?
   private var scanProblem: String?
-  private var memory = SightingMemory()
+  private var memory = GenerationFilter()
 
   private var relays: [Int: StreamRelay] = [:]
   private var attempts: [Int: Registration] = [:]
@@ -62,7 +62,7 @@ public final class PresenceRadioService {
   private var counters = Counters()
 
   private struct Counters {
-    var sightings: UInt64 = 0
+    var scanResults: UInt64 = 0
     var otherAdvertisements: UInt64 = 0
     var incoming: UInt64 = 0
     var outgoing: UInt64 = 0
@@ -167,7 +167,7 @@ public final class PresenceRadioService {
   var tallies: [Tally] {
     let open = relays.values.map(\.received)
     return [
-      Tally("Sightings", counters.sightings), Tally("SightingsTooFast", memory.tooFast),
+      Tally("Sightings", counters.scanResults), Tally("SightingsTooFast", memory.tooFast),
       Tally("OtherAdvertisements", counters.otherAdvertisements),
       Tally("IncomingLinks", counters.incoming), Tally("OutgoingLinks", counters.outgoing),
       Tally("FailedLinks", counters.failed),
@@ -254,8 +254,8 @@ public final class PresenceRadioService {
   private func scanWithoutPackets() {
     do throws(RadioError) {
       scan = try radio.scan(for: [Self.service]) { [weak self] event in
-        guard case .sighted(let sighting) = event else { return }
-        self?.receive(sighting.data, from: sighting.address)
+        guard case .sighted(let scanResult) = event else { return }
+        self?.receive(scanResult.data, from: scanResult.address)
       }
       scanProblem = nil
     } catch {
@@ -271,7 +271,7 @@ public final class PresenceRadioService {
     guard device.value != radio.publicAddress?.value,
       let version = memory.receive(device, generation, from: advertiser, at: scheduler.now)
     else { return }
-    counters.sightings += 1
+    counters.scanResults += 1
     sink?.sighted(device, generation: version)
   }
 

@@ -17,7 +17,7 @@ extension AdvertisingData {
   }
 }
 
-extension Sighting {
+extension ScanResult {
   /// The advertising data with the UUIDs, the service data and the manufacturer data of a scan result.
   var data: [UInt8] {
     func structure(_ type: UInt8, _ payload: [UInt8]) -> [UInt8] {

@@ -132,7 +132,8 @@ final class SessionControl {
     }
     session.onEnd = { [weak self] in self?.sessions[number] = nil }
     sessions[number] = session
-    session.start(on: bus, at: ObjectPath("\(SocialFace.path.string)/session\(number)") ?? SocialFace.path, manager)
+    session.start(
+      on: bus, at: ObjectPath("\(SocialAdaptor.path.string)/session\(number)") ?? SocialAdaptor.path, manager)
   }
 }
 
@@ -142,7 +143,7 @@ final class SocialSession {
   /// Maximum calls of Exec without an answer.
   private static let requestLimit = 16
 
-  private(set) var path = SocialFace.path
+  private(set) var path = SocialAdaptor.path
   /// Called once when the login has succeeded or failed.
   var onLogin: @LoopActor (DBusError?) -> Void = { _ in }
   /// Called once when the session has ended.

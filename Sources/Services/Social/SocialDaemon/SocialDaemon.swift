@@ -34,7 +34,7 @@ public final class SocialDaemon: DaemonBody {
   /// The worker that reads the key files and the certificate.
   private let disk = SerialWorker("keys")
   private let resolver = HostResolver()
-  private var face: SocialFace?
+  private var face: SocialAdaptor?
   private weak var frame: DaemonFrame?
   private var problems: [String] = []
   private var end: Registration?
@@ -49,7 +49,7 @@ public final class SocialDaemon: DaemonBody {
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-sociald", "A social server (ASN), with its interface on D-Bus.", tool: "earshot social",
-      busName: busName, version: ManagerFace.version, defaults: defaults, files: files,
+      busName: busName, version: ManagerAdaptor.version, defaults: defaults, files: files,
       messages: MessageID.daemon + MessageID.social,
       problems: { [$0[SocialSettings.self].problem].compactMap { $0 } },
       interfaces: { objects.map(\.interface) },
@@ -71,8 +71,8 @@ public final class SocialDaemon: DaemonBody {
   /// The objects on the bus, for interface files and documentation.
   public static var objects: [DescribedObject] {
     [
-      DescribedObject(SocialFace.path.string, SocialFace.interface(nil)),
-      DescribedObject("\(SocialFace.path.string)/sessionN", SocialSession.interface(nil)),
+      DescribedObject(SocialAdaptor.path.string, SocialAdaptor.interface(nil)),
+      DescribedObject("\(SocialAdaptor.path.string)/sessionN", SocialSession.interface(nil)),
     ]
   }
 
@@ -141,10 +141,10 @@ public final class SocialDaemon: DaemonBody {
       service, keys: opened.keys, settings, directory: opened.directory.path)
     self.control = control
     let sessions = SessionControl(
-      opened.directory, disk: disk, resolver: resolver, bus: bus, manager: SocialFace.manager)
+      opened.directory, disk: disk, resolver: resolver, bus: bus, manager: SocialAdaptor.manager)
     sessions.trustFile = settings.trustedCertificates
     self.sessions = sessions
-    face = SocialFace(control, sessions, on: bus.objects)
+    face = SocialAdaptor(control, sessions, on: bus.objects)
     control.onTrouble = { [weak self] in self?.frame?.showStatus() }
     if opened.store.missingFiles > 0 {
       Log.shared.error("\(opened.store.missingFiles) files of blobs are missing", id: .socialStoreDamaged)

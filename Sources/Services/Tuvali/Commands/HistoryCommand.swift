@@ -36,9 +36,9 @@ struct HistoryCommand {
   private func read(_ limit: Int) async throws(Failure) -> [HistoryResult] {
     var results: [HistoryResult] = []
     while results.count < limit {
-      let page = min(limit - results.count, HistoryKeeper.pageLimit)
+      let page = min(limit - results.count, TransferHistoryStore.pageLimit)
       let values = try await client.call(
-        VerifierFace.path, VerifierFace.interfaceName, "ListHistory",
+        VerifierAdaptor.path, VerifierAdaptor.interfaceName, "ListHistory",
         [.uint64(results.last?.id ?? 0), .uint32(UInt32(page))])
       let found = (values.first?.asArray ?? []).compactMap { HistoryResult($0) }
       results += found

@@ -50,7 +50,7 @@ final class SendCommand {
       watch.cancel()
     }
     let values = try await client.call(
-      WalletFace.path, WalletFace.interfaceName, "SendFile", [.string(uri), .descriptor(file.descriptor)],
+      WalletAdaptor.path, WalletAdaptor.interfaceName, "SendFile", [.string(uri), .descriptor(file.descriptor)],
       of: Feature("wallet", section: "Wallet"))
     guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service's answer has no transfer.") }
     transfer = TransferView(path, [:])
@@ -94,7 +94,7 @@ final class SendCommand {
 
   private func signal(_ message: Message) {
     guard let path = message.path?.string, let (interface, values) = message.changedProperties,
-      interface == TransferView.interface, path.hasPrefix(WalletFace.path.string + "/")
+      interface == TransferView.interface, path.hasPrefix(WalletAdaptor.path.string + "/")
     else { return }
     changes[path, default: [:]].merge(values) { $1 }
     guard transfer?.path.string == path else { return }

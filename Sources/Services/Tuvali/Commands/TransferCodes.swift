@@ -131,7 +131,7 @@ enum TransferCodes {
       case .busy:
         (
           "A phone found every session slot or link in use.",
-          "Try again in a moment, or raise Visitors= in the section [Verifier]."
+          "Try again in a moment, or raise SessionSlots= in the section [Verifier]."
         )
       case .full:
         (

@@ -6,15 +6,15 @@ import Wallet
 /// Meanings of the counters of verifier and wallet.
 enum TransferCounters {
   static let verifier = CounterMeanings(
-    "verifier", VerifierFace.path, VerifierFace.interfaceName,
+    "verifier", VerifierAdaptor.path, VerifierAdaptor.interfaceName,
     [
-      "Visits": "wallets that identified themselves and were served",
+      "Sessions": "wallets that identified themselves and were served",
       "Received": "credentials that were decrypted and stored",
       "Failed": "transfers that failed",
       "FailedByLimit": "transfers that failed, because a size was over its limit, or there was no capacity",
       "FailedByTime": "transfers that failed, because a time limit was exceeded",
       "Refused": "wallets that were refused: no session slot was free, or the QR code was no longer valid",
-      "GaveWay": "transfers that ended because another wallet needed the session slot",
+      "EvictedSessions": "transfers that ended because another wallet needed the session slot",
       "Chunks": "chunks received, including duplicates and invalid ones",
       "DuplicateChunks": "chunks that had been received before",
       "CrcFailures": "chunks with a wrong checksum",
@@ -31,7 +31,7 @@ enum TransferCounters {
     ])
 
   static let wallet = CounterMeanings(
-    "wallet", WalletFace.path, WalletFace.interfaceName,
+    "wallet", WalletAdaptor.path, WalletAdaptor.interfaceName,
     [
       "Begun": "transfers that were begun",
       "Accepted": "credentials that the verifier accepted",
@@ -45,7 +45,7 @@ enum TransferCounters {
   static func summary(_ verifier: [String: DBusValue]) -> String? {
     let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger)
     func count(_ names: String...) -> Int { names.reduce(0) { $0 + (counters[$1] ?? 0) } }
-    let (visits, refused) = (count("Visits"), count("Refused", "SilentLinks", "RefusedLinks"))
+    let (visits, refused) = (count("Sessions"), count("Refused", "SilentLinks", "RefusedLinks"))
     guard visits + refused > 0 else { return nil }
     return
       "Since its start: \(visits == 1 ? "1 wallet" : "\(visits) wallets") served, \(count("Received")) credentials received, "

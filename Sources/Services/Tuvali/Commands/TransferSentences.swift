@@ -11,8 +11,8 @@ enum TransferSentences {
     case .added(let path, let interfaces): interfaces[TransferView.interface].map { begin(path, $0) }
     case .removed(let path): isTransfer(path) ? "\(name(path)) is no longer listed." : nil
     case .changed(let path, TransferView.interface, let values, _, let known): change(path, values, known)
-    case .changed(_, VerifierFace.interfaceName, let values, _, let known): verifier(values, known)
-    case .signal(_, VerifierFace.interfaceName, let name, let arguments): signal(name, arguments)
+    case .changed(_, VerifierAdaptor.interfaceName, let values, _, let known): verifier(values, known)
+    case .signal(_, VerifierAdaptor.interfaceName, let name, let arguments): signal(name, arguments)
     default: nil
     }
   }
@@ -20,7 +20,7 @@ enum TransferSentences {
   // MARK: Transfers
 
   private static func isTransfer(_ path: ObjectPath) -> Bool {
-    [VerifierFace.path, WalletFace.path].contains { path.string.hasPrefix($0.string + "/") }
+    [VerifierAdaptor.path, WalletAdaptor.path].contains { path.string.hasPrefix($0.string + "/") }
   }
 
   /// Name of the transfer for `earshot transfers`.
@@ -29,7 +29,9 @@ enum TransferSentences {
   }
 
   /// Whether the verifier receives the credential, derived from the path: signals of changes lack `Direction`.
-  private static func isIncoming(_ path: ObjectPath) -> Bool { path.string.hasPrefix(VerifierFace.path.string + "/") }
+  private static func isIncoming(_ path: ObjectPath) -> Bool {
+    path.string.hasPrefix(VerifierAdaptor.path.string + "/")
+  }
 
   private static func begin(_ path: ObjectPath, _ properties: [String: DBusValue]) -> String {
     let what =
@@ -96,7 +98,7 @@ enum TransferSentences {
 
   private static func verifier(_ values: [String: DBusValue], _ known: [String: DBusValue]) -> String? {
     var sentences: [String] = []
-    if values["State"] != nil || values["Visits"] != nil { sentences.append(stateOfVerifier(known)) }
+    if values["State"] != nil || values["Sessions"] != nil { sentences.append(stateOfVerifier(known)) }
     if let uri = values["ConnectionUri"]?.text {
       sentences.append(uri.isEmpty ? "No QR code is shown." : "The QR code for the next wallet: \(uri)")
     }
@@ -112,8 +114,8 @@ enum TransferSentences {
   private static func stateOfVerifier(_ known: [String: DBusValue]) -> String {
     switch known["State"]?.text ?? "" {
     case "serving":
-      known["Visits"]?.asInteger == 1
-        ? "The verifier serves one wallet." : "The verifier serves \(known["Visits"]?.text ?? "some") wallets."
+      known["Sessions"]?.asInteger == 1
+        ? "The verifier serves one wallet." : "The verifier serves \(known["Sessions"]?.text ?? "some") wallets."
     case "waiting": "The verifier waits for wallets."
     case "full": "The verifier is full: it invites no wallet until credentials are judged and fetched."
     case let state: "The verifier is \(state)."

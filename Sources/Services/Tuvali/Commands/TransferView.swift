@@ -6,7 +6,7 @@ import Transfers
 
 /// Transfer according to its D-Bus properties.
 struct TransferView: Sendable, Equatable {
-  static let interface = CredentialFaces.interfaceName
+  static let interface = CredentialObjects.interfaceName
   private static let ends: Set<String> = ["accepted", "rejected", "undecided", "failed"]
 
   let path: ObjectPath

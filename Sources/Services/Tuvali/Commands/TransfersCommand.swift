@@ -149,7 +149,7 @@ struct TransfersCommand {
   // MARK: Names
 
   private static func all(_ objects: ToolPart.Objects) -> [TransferView] {
-    [VerifierFace.path, WalletFace.path].flatMap { TransferTable.transfers(objects, below: $0) }
+    [VerifierAdaptor.path, WalletAdaptor.path].flatMap { TransferTable.transfers(objects, below: $0) }
   }
 
   /// Finds the named transfer: `credential7` or `7` for the verifier's, `wallet/credential7`, or the whole path.

@@ -18,7 +18,7 @@ struct VerifierCommand {
 
   func start() async throws(Failure) -> ExitCode {
     try await client.connect()
-    try await client.call(VerifierFace.path, VerifierFace.interfaceName, "Start")
+    try await client.call(VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Start")
     let verifier = try await view()
     if !verifier.uri.isEmpty || line.flag("json") {
       try show(verifier)
@@ -30,7 +30,7 @@ struct VerifierCommand {
 
   func stop() async throws(Failure) -> ExitCode {
     try await client.connect()
-    try await client.call(VerifierFace.path, VerifierFace.interfaceName, "Stop")
+    try await client.call(VerifierAdaptor.path, VerifierAdaptor.interfaceName, "Stop")
     if line.flag("json") { Output.json(.object([.init("state", "stopped")])) }
     return .ok
   }

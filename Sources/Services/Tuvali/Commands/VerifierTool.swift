@@ -53,7 +53,7 @@ public enum VerifierTool {
 
   @LoopActor
   private static func status(_ objects: ToolPart.Objects) -> String {
-    guard let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName],
+    guard let verifier = objects[VerifierAdaptor.path.string]?[VerifierAdaptor.interfaceName],
       let view = VerifierView(objects)
     else { return "" }
     func text(_ name: String) -> String { verifier[name]?.text ?? "" }
@@ -68,7 +68,7 @@ public enum VerifierTool {
     if !text("Storage").isEmpty { lines.append("            Storage: \(text("Storage"))") }
     if !text("Checker").isEmpty { lines.append("            Checker: \(text("Checker"))") }
     lines += TransferCounters.summary(verifier).map { ["            \($0)"] } ?? []
-    return lines.map { $0 + "\n" }.joined() + TransferTable.text(objects, below: VerifierFace.path)
+    return lines.map { $0 + "\n" }.joined() + TransferTable.text(objects, below: VerifierAdaptor.path)
   }
 }
 
@@ -137,7 +137,7 @@ enum TransfersTool {
 public enum WalletTool {
   public static let part = ToolPart(
     verbs: [Verb("wallet", "Send credentials to verifiers.", verbs: [send])],
-    status: { objects in TransferTable.text(objects, below: WalletFace.path) }, counters: TransferCounters.wallet)
+    status: { objects in TransferTable.text(objects, below: WalletAdaptor.path) }, counters: TransferCounters.wallet)
 
   private static let send = Verb(
     "send", "Send a credential to the verifier with this QR code, and wait for its verdict.",

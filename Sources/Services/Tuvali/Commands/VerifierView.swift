@@ -9,7 +9,7 @@ struct VerifierView: Sendable {
 
   /// Nil if there is no verifier among the objects.
   init?(_ objects: ToolPart.Objects) {
-    guard let verifier = objects[VerifierFace.path.string]?[VerifierFace.interfaceName] else { return nil }
+    guard let verifier = objects[VerifierAdaptor.path.string]?[VerifierAdaptor.interfaceName] else { return nil }
     self.verifier = verifier
     house = objects[Client.manager.string]?[Client.managerInterface] ?? [:]
   }
@@ -17,7 +17,7 @@ struct VerifierView: Sendable {
   /// - Returns: whether the interface is that of the verifier or the manager.
   mutating func update(_ interface: String, _ values: [String: DBusValue]) -> Bool {
     switch interface {
-    case VerifierFace.interfaceName: verifier.merge(values) { $1 }
+    case VerifierAdaptor.interfaceName: verifier.merge(values) { $1 }
     case Client.managerInterface: house.merge(values) { $1 }
     default: return false
     }

@@ -102,9 +102,9 @@ final class WatchLink {
       onEvent(.added(path: added.string, properties))
     case "InterfacesRemoved":
       if let removed = arguments.first?.asObjectPath { onEvent(.removed(path: removed.string)) }
-    case "WalletRefused" where message.interface == VerifierFace.interfaceName && arguments.count == 2:
+    case "WalletRefused" where message.interface == VerifierAdaptor.interfaceName && arguments.count == 2:
       onEvent(.refused(code: arguments[0].text, sentence: arguments[1].text))
-    case "VerdictReceived" where message.interface == VerifierFace.interfaceName:
+    case "VerdictReceived" where message.interface == VerifierAdaptor.interfaceName:
       if let checked = arguments.first?.asObjectPath { onEvent(.verdictReceived(path: checked.string)) }
     default:
       guard let (interface, values) = message.changedProperties else { return }

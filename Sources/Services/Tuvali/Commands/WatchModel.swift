@@ -114,7 +114,7 @@ struct WatchModel: Sendable {
     isServiceThere = true
     life += 1
     verifier = view
-    let prefix = VerifierFace.path.string + "/"
+    let prefix = VerifierAdaptor.path.string + "/"
     let found = objects.filter { $0.key.hasPrefix(prefix) }.compactMapValues { $0[TransferView.interface] }
     if isFirst {
       if !view.uri.isEmpty { report("Waiting for wallets.") }
@@ -168,7 +168,7 @@ struct WatchModel: Sendable {
 
   /// Adds a transfer from a signal, or from the list of a restarted service.
   private mutating func add(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
-    guard isServiceThere, path.hasPrefix(VerifierFace.path.string + "/"), transfers[path] == nil else { return }
+    guard isServiceThere, path.hasPrefix(VerifierAdaptor.path.string + "/"), transfers[path] == nil else { return }
     let received = TransferView("/", properties).receivedAt
     let start = began.map { date - min(date, UInt64(max(0, $0.duration(to: now) / .milliseconds(1)))) } ?? date
     // The service may restore a credential of an earlier run long after its start.

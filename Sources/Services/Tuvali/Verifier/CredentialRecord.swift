@@ -7,7 +7,7 @@ import Store
 /// |---|---|
 /// | 1 | version: 3 with a verdict, 2 without |
 /// | 8 | number of the transfer, big endian; 0 if it is not known |
-/// | 8 | the service's running time when it was received, in seconds, big endian: `VaultNote.running` |
+/// | 8 | the service's running time when it was received, in seconds, big endian: `CredentialStoreNote.running` |
 /// | 1 + n | dialect, UTF-8, with a length prefix |
 /// | 1 + n | the wallet's address, UTF-8, with a length prefix; empty if it is unknown |
 /// | 4 + n | only in version 3: the checker's verdict, JSON, with a length prefix, big endian |

@@ -36,9 +36,10 @@ extension VerifierService: Service {
     let service = VerifierService(radio: radio, scheduler: scheduler, settings: Settings())
     let transfer = service.transfers.add(.incoming, .connected)
     return [
-      DescribedObject(VerifierFace.path.string, VerifierFace.interface(service)),
+      DescribedObject(VerifierAdaptor.path.string, VerifierAdaptor.interface(service)),
       DescribedObject(
-        "\(VerifierFace.path.string)/credentialN", CredentialFaces.interface(transfer, VerifierFace.actions(service))),
+        "\(VerifierAdaptor.path.string)/credentialN",
+        CredentialObjects.interface(transfer, VerifierAdaptor.actions(service))),
     ]
   }
 
@@ -46,7 +47,7 @@ extension VerifierService: Service {
     let settings = Settings(context.configuration)
     // One worker for both: they use the same disk.
     let disk = context.makeWorker()
-    let history = HistoryKeeper(
+    let history = TransferHistoryStore(
       directory: context.stateDirectory, keepFor: settings.historyFor, scheduler: context.scheduler, disk: disk)
     let service = VerifierService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context, disk),
@@ -58,12 +59,12 @@ extension VerifierService: Service {
   /// Without a state directory the kiosk still serves wallets, and reports the problem.
   private static func vault(
     _ settings: Settings, _ context: ServiceContext, _ disk: any Offloading
-  ) -> VaultKeeper {
+  ) -> CredentialStore {
     let directory = context.stateDirectory
     var limits = RecordSpool.Limits()
     limits.maximumCount = settings.keptTransfers
     limits.maximumBytes = settings.vault.maximumBytes
-    return VaultKeeper(
+    return CredentialStore(
       settings.vault, scheduler: context.scheduler, disk: disk,
       open: { [limits] () throws(StoreError) in
         let state = try StateDirectory(path: directory)
@@ -72,7 +73,7 @@ extension VerifierService: Service {
   }
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
-    [VerifierFace(self, on: tree, manager: manager)]
+    [VerifierAdaptor(self, on: tree, manager: manager)]
   }
 
   public func begin() {

@@ -25,7 +25,7 @@ extension VerifierService {
     /// Maximum links per address: a second one may arrive before the end of the first is known.
     public var linksPerPeer = 2
     /// Limits on stored credentials.
-    public var vault = VaultSettings()
+    public var vault = CredentialStoreSettings()
     /// Time for which results of transfers are stored; zero stores none.
     public var historyFor = Duration.seconds(2_592_000)
     /// Warnings and other journal lines per peer and minute, from section `[Log]`.
@@ -108,7 +108,7 @@ extension VerifierService.Settings {
       "The time limit of a check. The unit earshot-check@.service has shorter limits; on a slow machine, raise them as "
         + "well (docs/check.md, \"Slow machines\")."),
     Setting(
-      "Visitors", \.engine.visitors, .number(1...32), .onRestart,
+      "SessionSlots", \.engine.visitors, .number(1...32), .onRestart,
       "The number of session slots, that is, of wallets that may send at the same time. A wallet uses a slot from the "
         + "announcement of its credential to the verdict. If a wallet announces a credential while no slot is free, "
         + "the service ends a transfer that has had no progress for 5 s, is slower than 2 kB/s or is older than 30 s. "
@@ -135,13 +135,13 @@ extension VerifierService.Settings {
       "How long the wallet waits for Accept or Reject. After that it is asked to disconnect without a verdict; the "
         + "credential stays stored and still waits for one."),
     Setting(
-      "LeaveTimeout", \.engine.leaveTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
+      "DisconnectTimeout", \.engine.disconnectTimeout, .duration(.milliseconds(100) ... .seconds(60)), .onReload,
       "How long the wallet may take to disconnect after the answer, before it is disconnected."),
     Setting(
       "KeptTransfers", \.keptTransfers, .number(1...1000), .onRestart,
       "The maximum number of transfers on D-Bus, including current ones. Beyond it the oldest ended transfer is "
         + "removed. A transfer whose credential is still to be judged or fetched is not removed; if all are such, no "
-        + "wallet is invited. Credentials without a verdict leave capacity for as many more as Visitors=, for phones "
+        + "wallet is invited. Credentials without a verdict leave capacity for as many more as SessionSlots=, for phones "
         + "that wait for their verdict."),
     Setting(
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
@@ -157,7 +157,7 @@ extension VerifierService.Settings {
       "The maximum total size of all credentials that wait, on the disk as well as in memory. A credential beyond it "
         + "is refused."),
     Setting(
-      "VisitTimeout", \.engine.visitTimeout, .duration(timeouts), .onReload,
+      "TransferTimeout", \.engine.transferTimeout, .duration(timeouts), .onReload,
       "How long a wallet may take from the announcement of its credential to the last byte, however large the "
         + "credential is. A smaller credential has less time: a minute, and a second for each 1000 bytes."),
     Setting(
@@ -174,6 +174,12 @@ extension VerifierService.Settings {
       "LinksPerPeer", \.linksPerPeer, .number(1...64), .onReload,
       "The maximum number of links with one address: a peer may connect again before its old link is known to have "
         + "ended."),
+  ]
+
+  public static let renamedKeys = [
+    "Visitors": "SessionSlots",
+    "LeaveTimeout": "DisconnectTimeout",
+    "VisitTimeout": "TransferTimeout",
   ]
 
   private static let dialectKind = ValueKind<[Dialect.Name]>.list().refusing { names in

@@ -22,10 +22,10 @@ public final class VerifierService {
   }
 
   public let transfers: TransferList
-  public let vault: VaultKeeper
+  public let vault: CredentialStore
   let checks: CredentialChecks
   /// Results of ended transfers.
-  public let history: HistoryKeeper
+  public let history: TransferHistoryStore
   public private(set) var settings: Settings
 
   private let radio: any Radio
@@ -48,7 +48,7 @@ public final class VerifierService {
   /// Limits the journal lines about the load.
   var loadLines = RateLimiter<CredentialCapacity.Load.Kind>(perMinute: 2, capacity: 4)
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
-  var lostPlaces = LostPlaces()
+  var lostPlaces = FailedSessionPeers()
   /// Limits the journal lines about each phone.
   var journal: TransferJournal
   /// Number of links that were cut at once because of a limit.
@@ -69,12 +69,12 @@ public final class VerifierService {
   ///   - history: stores the results of transfers; nil for none.
   ///   - numbers: source of the transfers' numbers.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
-    checker: (any CredentialChecker)? = nil, history: HistoryKeeper? = nil,
+    radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: CredentialStore? = nil,
+    checker: (any CredentialChecker)? = nil, history: TransferHistoryStore? = nil,
     random: any RandomSource & Sendable = SystemRandom(), numbers: TransferNumbers = TransferNumbers()
   ) {
-    self.vault = vault ?? VaultKeeper(scheduler: scheduler)
-    self.history = history ?? HistoryKeeper(directory: "", keepFor: .zero, scheduler: scheduler)
+    self.vault = vault ?? CredentialStore(scheduler: scheduler)
+    self.history = history ?? TransferHistoryStore(directory: "", keepFor: .zero, scheduler: scheduler)
     checks = CredentialChecks(
       checker
         ?? SocketChecker(
@@ -420,7 +420,7 @@ extension VerifierService {
 /// person is about to scan.
 ///
 /// At `limit` peers, the oldest entry is dropped.
-struct LostPlaces {
+struct FailedSessionPeers {
   static let memory = Duration.seconds(300)
   static let limit = 256
 

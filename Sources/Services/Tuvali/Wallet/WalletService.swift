@@ -123,9 +123,10 @@ extension WalletService: Service {
     let service = WalletService(radio: radio, scheduler: scheduler)
     let transfer = service.transfers.add(.outgoing, .searching)
     return [
-      DescribedObject(WalletFace.path.string, WalletFace.interface(service, path: { _ in WalletFace.path })),
+      DescribedObject(WalletAdaptor.path.string, WalletAdaptor.interface(service, path: { _ in WalletAdaptor.path })),
       DescribedObject(
-        "\(WalletFace.path.string)/credentialN", CredentialFaces.interface(transfer, WalletFace.actions(service))),
+        "\(WalletAdaptor.path.string)/credentialN",
+        CredentialObjects.interface(transfer, WalletAdaptor.actions(service))),
     ]
   }
 
@@ -139,7 +140,7 @@ extension WalletService: Service {
   }
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
-    [WalletFace(self, on: tree, manager: manager)]
+    [WalletAdaptor(self, on: tree, manager: manager)]
   }
 
   /// Does nothing: a wallet acts only on calls.

@@ -62,9 +62,9 @@ final class WalletSession {
   private func startScan(_ services: [BluetoothUUID]) {
     do throws(RadioError) {
       scan = try radio.scan(for: services) { [weak self] event in
-        guard case .sighted(let sighting) = event else { return }
-        let data = Dictionary(sighting.serviceData.map { ($0.service, $0.bytes) }, uniquingKeysWith: { $1 })
-        self?.handle(.sighted(token: sighting.address.value, serviceData: data))
+        guard case .sighted(let scanResult) = event else { return }
+        let data = Dictionary(scanResult.serviceData.map { ($0.service, $0.bytes) }, uniquingKeysWith: { $1 })
+        self?.handle(.sighted(token: scanResult.address.value, serviceData: data))
       }
     } catch {
       refused(error)

@@ -20,7 +20,8 @@ public final class UplinkDaemon: DaemonBody {
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-nostrd", "Private messages of the mesh over Nostr relays, through a SOCKS proxy.",
-      tool: "earshot mesh uplink", busName: UplinkFace.busName, version: ManagerFace.version, defaults: configuration,
+      tool: "earshot mesh uplink", busName: UplinkAdaptor.busName, version: ManagerAdaptor.version,
+      defaults: configuration,
       files: files, messages: MessageID.daemon + MessageID.uplink,
       check: { MemoryBudget.check($0) },
       problems: { $0[UplinkSettings.self].problems(allowsClearnet: allowsClearnet) },
@@ -49,13 +50,13 @@ public final class UplinkDaemon: DaemonBody {
       settings: UplinkSettings(), route: .proxy(UplinkSettings().proxy), store: UplinkStore(directory: "", disk: loop),
       mesh: NoMesh(), scheduler: loop, clock: SystemWallClock(), resolver: HostResolver(worker: loop))
     return [
-      DescribedObject(UplinkFace.path.string, UplinkFace.interface(service)),
+      DescribedObject(UplinkAdaptor.path.string, UplinkAdaptor.interface(service)),
       DescribedObject(BusMesh.sinkPath.string, BusMesh.sink(nil)),
     ]
   }
 
   private let service: UplinkService
-  private let face: UplinkFace
+  private let face: UplinkAdaptor
   private weak var frame: DaemonFrame?
   private var limit: Registration?
 
@@ -69,7 +70,7 @@ public final class UplinkDaemon: DaemonBody {
       store: UplinkStore(directory: configuration[StoreSettings.self].directory, disk: SerialWorker("disk")),
       mesh: BusMesh(settings.mesh, on: bus, scheduler: loop), scheduler: loop, clock: SystemWallClock(),
       resolver: HostResolver())
-    face = UplinkFace(service, on: bus)
+    face = UplinkAdaptor(service, on: bus)
     service.changes.addForGood { [weak self] in self?.frame?.showStatus() }
   }
 

@@ -174,7 +174,7 @@ final class ContractRecorder: RadioDriverDelegate {
   }
 
   func hasRoom(_ link: LinkID) { note(.room(link)) }
-  func heard(_ sighting: Sighting) { note(.heard(sighting.address, sighting.services)) }
+  func heard(_ scanResult: ScanResult) { note(.heard(scanResult.address, scanResult.services)) }
   func heard(_ packet: AdvertisingPacket) {}
   func forgot(_ address: BluetoothAddress) {}
 }

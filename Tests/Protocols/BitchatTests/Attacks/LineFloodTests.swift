@@ -83,8 +83,8 @@ struct LineFloodTests {
     #expect(attacked.delay.map { $0 < delay + .milliseconds(500) } ?? false)
     #expect(attacked.isOldKept && calm.isOldKept)
     // A minute's quota passes at first, and then 10 messages a second are reported and 4 relayed, with a margin.
-    #expect(attacked.taken <= LineQuota.ofSender + 20 * 11)
-    #expect(attacked.passedOn <= LineQuota.passedOnOfSender + 20 * 5)
+    #expect(attacked.taken <= PublicMessageQuota.ofSender + 20 * 11)
+    #expect(attacked.passedOn <= PublicMessageQuota.passedOnOfSender + 20 * 5)
   }
 
   @Test("40 peer IDs over one link evict no other stranger's message, and use one link's relay quota")
@@ -92,8 +92,8 @@ struct LineFloodTests {
     let attacked = try run(identities: 40, perSecond: 140, seconds: 30)
     print("forty identities: \(attacked)")
     #expect(attacked.isOldKept)
-    #expect(attacked.taken <= LineQuota.ofOrigin + 30 * 41 && attacked.taken > GossipArchive.messageLimit)
-    #expect(attacked.passedOn <= LineQuota.passedOnOfOrigin + 30 * 21)
+    #expect(attacked.taken <= PublicMessageQuota.ofOrigin + 30 * 41 && attacked.taken > GossipArchive.messageLimit)
+    #expect(attacked.passedOn <= PublicMessageQuota.passedOnOfOrigin + 30 * 21)
   }
 
   @Test("100 messages in quick succession reach all nodes and a neighbour in order; 600 reach a neighbour")
@@ -124,14 +124,14 @@ struct LineFloodTests {
 
   @Test("A favourite's messages use only the favourite's quota, and forged messages use no sender's quota")
   func favourites() {
-    var quota = LineQuota()
+    var quota = PublicMessageQuota()
     let (friend, other, link) = (PeerID(rawValue: 1), PeerID(rawValue: 2), DeviceOrigin(address: 1))
     var taken = 0
     for number in UInt64(0)..<5000
     where quota.take(from: PeerID(rawValue: 10 + number % 9), isDear: false, over: link, at: .zero) {
       taken += 1
     }
-    #expect(taken == LineQuota.ofOrigin)
+    #expect(taken == PublicMessageQuota.ofOrigin)
     let isStrangers = quota.take(from: other, isDear: false, over: link, at: .zero)
     let isFriends = quota.take(from: friend, isDear: true, over: link, at: .zero)
     let isElsewhere = quota.take(from: other, isDear: false, over: DeviceOrigin(address: 2), at: .zero)
@@ -151,7 +151,7 @@ struct LineFloodTests {
 
   @Test("The message quotas are stored for at most 2,048 senders and 256 devices")
   func bounds() {
-    var quota = LineQuota()
+    var quota = PublicMessageQuota()
     for number in UInt64(0)..<10_000 {
       _ = quota.take(
         from: PeerID(rawValue: number), isDear: false, over: DeviceOrigin(address: number),

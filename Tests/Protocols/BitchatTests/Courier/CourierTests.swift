@@ -247,7 +247,7 @@ struct CourierTests {
     hall.connect(2, 3)
     hall.pass(.seconds(30))
     // Dan receives a copy from Bob, and is not a courier of it: Bob has no copies left to give away.
-    var bob = Courier(limit: CourierBag.usualLimit)
+    var bob = Courier(limit: CourierStore.usualLimit)
     for var carried in hall.nodes[1].engine.courier.desk.bag.envelopes.values {
       carried.envelope.copies = 1
       let isRestored = bob.restore(carried)

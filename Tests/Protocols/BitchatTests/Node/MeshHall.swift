@@ -22,7 +22,7 @@ struct MeshHall {
     var gone: [PeerID] = []
     var favourited: [PeerID] = []
     var cuts: [(LinkID, MeshEngine.CutReason)] = []
-    var kept: [MeshEngine.Keepsake] = []
+    var kept: [MeshEngine.PersistedItem] = []
     var proofs: [MeshEngine.ProofOutcome] = []
     var files: [ReceivedFile] = []
     var fileStates: [UInt32: [FileState]] = [:]

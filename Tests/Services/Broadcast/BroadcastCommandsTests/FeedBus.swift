@@ -40,7 +40,7 @@ final class FeedBus {
 
   func hear(_ number: UInt64, _ text: String, peer: String = "amber-otter", rssi: Int16 = -60) {
     messages.append((number, peer, text, rssi))
-    emit("MessageHeard", [.uint64(number)])
+    emit("MessageReceived", [.uint64(number)])
   }
 
   func emit(_ signal: String, _ arguments: [DBusValue] = []) {
@@ -74,13 +74,13 @@ final class FeedBus {
           get: {
             .dictionary(
               key: "s", value: "t",
-              [DBusEntry(.string("HeardMessages"), .uint64(3)), DBusEntry(.string("Duplicates"), .uint64(2))])
+              [DBusEntry(.string("ReceivedMessages"), .uint64(3)), DBusEntry(.string("Duplicates"), .uint64(2))])
           }),
       ],
       signals: [
-        Signal("MessageHeard", [Argument("message", "t")]), Signal("MessageSent", [Argument("message", "t")]),
+        Signal("MessageReceived", [Argument("message", "t")]), Signal("MessageSent", [Argument("message", "t")]),
         Signal("MessageFailed", [Argument("message", "t"), Argument("error", "s"), Argument("sentence", "s")]),
-        Signal("NotifyHeard"),
+        Signal("NotifyReceived"),
       ])
   }
 

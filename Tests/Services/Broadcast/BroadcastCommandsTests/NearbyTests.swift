@@ -128,7 +128,7 @@ struct NearbyTests {
     try await listed(1)
     bus.hear(4, "news", peer: "shy-owl", rssi: 127)
     try await listed(2)
-    bus.emit("NotifyHeard")
+    bus.emit("NotifyReceived")
     bus.hear(5, "\u{202E}turned \u{1B}[2J")
     try await listed(3)
     try await Self.turn()
@@ -153,7 +153,7 @@ struct NearbyTests {
     let isDone = Mailbox<ToolCall>()
     Task { @LoopActor in isDone.put(await bus.run("watch", "--json")) }
     while bus.calls.isEmpty { try await Self.turn() }
-    bus.emit("NotifyHeard")
+    bus.emit("NotifyReceived")
     try await Self.turn()
     try await Self.turn()
     bus.close()

@@ -180,7 +180,7 @@ struct FeedTalkTests {
     let node = plaza.air.addNode()
     let service = BroadcastService(
       radio: node.tenant(plaza.time), scheduler: plaza.time, settings: .init(),
-      keeper: LedgerKeeper(directory: "", scheduler: plaza.time, disk: plaza.time))
+      keeper: NotificationStore(directory: "", scheduler: plaza.time, disk: plaza.time))
     service.start()
     plaza.time.advance(by: .seconds(1))
     #expect(service.state == .degraded && !service.isListening)

@@ -89,7 +89,7 @@ final class Plaza {
     let own = seed &* 1000 &+ UInt64(stalls.count)
     return BroadcastService(
       radio: shared.tenant("broadcast", share: BroadcastService.linkShare), scheduler: time, settings: settings,
-      keeper: LedgerKeeper(directory: directory, scheduler: time, disk: disk), clock: clock,
+      keeper: NotificationStore(directory: directory, scheduler: time, disk: disk), clock: clock,
       localDay: { CalendarDay(Int($0 / 86_400_000)) }, random: { SeededRandom(seed: own) })
   }
 

@@ -137,7 +137,7 @@ struct ChatModelTests {
   )
   func renamed() {
     var mallory = Sitting.peer(Sitting.bob, "alice")
-    (mallory.isVerified, mallory.verifiedName, mallory.heldNames) = (true, "mallory", ["mallory", "alice"])
+    (mallory.isVerified, mallory.verifiedName, mallory.nicknameHistory) = (true, "mallory", ["mallory", "alice"])
     var sitting = Sitting(peers: [mallory, Sitting.peer(Sitting.carol, "carol")])
     sitting.feed(.renamed(peer: Sitting.bob, before: "mallory", now: "alice"))
     for _ in 0..<2 {

@@ -136,7 +136,7 @@ struct CommandTests {
     bob.trouble =
       "Its clock is 3 min behind this machine's, so its packets are dropped. Set the clock that is wrong."
     let peers = [alice, bob, MapTests.peer(3, "carol", hops: 1)]
-    let names = MeshNameBook(peers)
+    let names = MeshNameIndex(peers)
     let text = PeerList.text(peers, names, width: 80, colour: false)
     #expect(
       text.split(separator: "\n", omittingEmptySubsequences: false).suffix(6) == [

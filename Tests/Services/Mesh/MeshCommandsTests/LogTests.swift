@@ -156,7 +156,7 @@ struct LogTests {
   func hostile(width: Int?) {
     let fake = "\(Self.time(9))  bob: I agree"
     let text = "x\u{1B}[2J\n\(fake)\r\n\u{202E}\(String(repeating: "word ", count: 20))\n\n" + fake
-    let names = MeshNameBook([MeshStand.alice].map { MeshPeerView(id: $0) })
+    let names = MeshNameIndex([MeshStand.alice].map { MeshPeerView(id: $0) })
     let line = LogLine(own: MeshStand.own, names: names, width: width)
     let shown = line.text(Self.message(1, MeshStand.alice, text, nickname: "al\nice"))
     let lines = shown.split(separator: "\n", omittingEmptySubsequences: false)

@@ -61,11 +61,11 @@ final class MeshStand {
   /// Adds a message and sends the signal for it.
   func hear(_ message: MeshMessageView) {
     messages.append(message)
-    node?.emit(MeshNames.interface, "MessageWaiting", [.uint32(message.number)])
+    node?.emit(MeshNames.interface, "MessageReceived", [.uint32(message.number)])
   }
 
   func change(_ message: UInt32, _ state: String) {
-    node?.emit(MeshNames.interface, "StateOfMessageChanged", [.uint32(message), .string(state)])
+    node?.emit(MeshNames.interface, "MessageStateChanged", [.uint32(message), .string(state)])
   }
 
   // MARK: Faces
@@ -101,8 +101,8 @@ final class MeshStand {
         Property("SliceBytes", "u", get: { [weak self] in .uint32(self?.sliceBytes ?? 0) }),
       ],
       signals: [
-        Signal("MessageWaiting", [Argument("message", "u")]),
-        Signal("StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")]),
+        Signal("MessageReceived", [Argument("message", "u")]),
+        Signal("MessageStateChanged", [Argument("message", "u"), Argument("state", "s")]),
       ])
   }
 

@@ -9,14 +9,14 @@ struct ResolvingTests {
   static let carl = "cccccccccccccafe"
   static let own = "eeeeeeeeeeeeeeee"
 
-  static func book(_ peers: (String, String)...) -> MeshNameBook {
-    var book = MeshNameBook()
+  static func book(_ peers: (String, String)...) -> MeshNameIndex {
+    var book = MeshNameIndex()
     for (id, nickname) in peers { book.add(id, nickname: nickname) }
     book.add(own: own, nickname: "anna")
     return book
   }
 
-  static func reason(_ book: MeshNameBook, _ text: String) -> MeshNameRefusal.Reason? {
+  static func reason(_ book: MeshNameIndex, _ text: String) -> MeshNameRefusal.Reason? {
     do throws(MeshNameRefusal) {
       _ = try book.peer(text)
       return nil
@@ -123,9 +123,9 @@ struct ResolvingTests {
 
   // MARK: Names that were given up
 
-  static func trusted(_ held: [String], now: String, verifiedName: String = "") -> MeshNameBook {
-    var book = MeshNameBook()
-    book.add(alice, nickname: now, verifiedName: verifiedName, heldNames: held)
+  static func trusted(_ held: [String], now: String, verifiedName: String = "") -> MeshNameIndex {
+    var book = MeshNameIndex()
+    book.add(alice, nickname: now, verifiedName: verifiedName, nicknameHistory: held)
     return book
   }
 

@@ -6,7 +6,7 @@ import Testing
 struct ShownNamesTests {
   @Test("Two peers with one nickname are shown with four digits, which no nickname can imitate")
   func names() throws {
-    var book = MeshNameBook()
+    var book = MeshNameIndex()
     book.add("000000000000aaaa", nickname: "alice")
     #expect(book.name(of: "000000000000aaaa") == "alice")
     book.add("000000000000bbbb", nickname: "Alice ")
@@ -29,7 +29,7 @@ struct ShownNamesTests {
       "ALICE\u{2800}", "alice\u{115F} ", "a\u{AD}lice", "alice\u{200E}",
     ])
   func lookalikes(nickname: String) {
-    var book = MeshNameBook()
+    var book = MeshNameIndex()
     book.add("000000000000aaaa", nickname: "alice")
     book.add("000000000000bbbb", nickname: nickname)
     #expect(book.name(of: "000000000000aaaa") == "alice#aaaa")
@@ -39,7 +39,7 @@ struct ShownNamesTests {
 
   @Test("An invisible nickname is shown as digits of the peer ID, and arrows in a nickname are replaced")
   func blanksAndArrows() throws {
-    let book = MeshNameBook()
+    let book = MeshNameIndex()
     for blank in ["\u{3164}", "\u{2800}\u{2800}", "\u{200D} \u{FE0F}"] {
       #expect(book.name(of: "000000000000aaaa", nickname: blank) == "#aaaa")
     }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Order of commits of the mesh store")
 struct CommitOrderTests {
-  typealias Stand = MeshKeeperTests.Stand
+  typealias Stand = NodeStoreTests.Stand
 
   init() { EventLoop.shared.runInBackground() }
 
@@ -27,7 +27,7 @@ struct CommitOrderTests {
   func newerWins() async throws {
     try await LoopActor.run {
       let stand = Stand()
-      stand.disk.refuse(MeshKeeperTests.full)
+      stand.disk.refuse(NodeStoreTests.full)
       stand.keep("unread", .message(try Sample.privateMessage(1, state: .unread)))
       // This happens while that commit is held.
       stand.keep("seen", .message(try Sample.privateMessage(1, state: .seen)))
@@ -50,7 +50,7 @@ struct CommitOrderTests {
       stand.keep("nothing")
       stand.clock.run()
       #expect(stand.answers == [])
-      stand.disk.refuse(MeshKeeperTests.full)
+      stand.disk.refuse(NodeStoreTests.full)
       stand.work()
       #expect(!stand.answers.contains { $0.hasSuffix("kept") }, "\(stand.answers)")
       for _ in 0..<4 {
@@ -99,7 +99,7 @@ struct CommitOrderTests {
       var traces = ErasedTraces(randomFrom: &random)
       let packet = try Sample.gossip().id
       traces.add([packet], own: stand.kept?.identity.id, at: Sample.time)
-      var wiped: MeshKeeper.Wiped?
+      var wiped: NodeStore.Wiped?
       stand.keeper.wipe(keeping: WipeSurvivors(highestNumber: 7, erased: traces)) { wiped = try? $0.get() }
       for _ in 0..<3 { stand.work() }
       #expect(wiped?.kept.highestNumber == 7 && wiped?.kept.erased == traces && wiped?.kept.messages == [])

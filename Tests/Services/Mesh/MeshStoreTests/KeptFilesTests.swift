@@ -34,14 +34,14 @@ struct KeptFilesTests {
     "A file is stored when its content and its row are on the disk, and not at all if either fails")
   @LoopActor
   func kept() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     var answers: [String] = []
     stand.keeper.keep(Self.file(1), content: Self.secret) { answers.append($0?.code ?? "kept") }
     #expect(answers.isEmpty)
     stand.work()
     stand.work()
     #expect(answers == ["kept"] && stand.disk.state.withLock { $0.files.count } == 1)
-    stand.disk.refuse(MeshKeeperTests.full)
+    stand.disk.refuse(NodeStoreTests.full)
     stand.keeper.keep(Self.file(2), content: Self.secret) { answers.append($0?.code ?? "kept") }
     stand.work()
     stand.work()
@@ -58,7 +58,7 @@ struct KeptFilesTests {
   @Test("Mesh files above the total size or the age limit are removed with their contents, the oldest first")
   @LoopActor
   func limits() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     var removed: [UInt32] = []
     stand.keeper.onFilesRemoved = { removed += $0 }
     stand.keeper.settings.fileBytes = 3 << 20
@@ -89,7 +89,7 @@ struct KeptFilesTests {
   @Test("Public files are evicted before private ones, favourites' last, and greedy senders' first")
   @LoopActor
   func dearness() throws {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     var removed: [UInt32] = []
     stand.keeper.onFilesRemoved = { removed += $0 }
     stand.keeper.settings.fileBytes = 8 << 20
@@ -129,13 +129,13 @@ struct KeptFilesTests {
   @Test("At a start file contents without rows, rows without contents and unreadable rows are removed")
   @LoopActor
   func leftovers() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     for number in 1...2 as ClosedRange<UInt32> {
       stand.keeper.keep(Self.file(number), content: Self.secret) { _ in }
       stand.work()
       stand.work()
     }
-    let again = MeshKeeperTests.Stand(opens: false)
+    let again = NodeStoreTests.Stand(opens: false)
     var found = stand.disk.state.withLock { $0 }
     found.files[Self.file(2).place] = nil
     found.files[99] = Self.secret
@@ -151,12 +151,12 @@ struct KeptFilesTests {
   @Test("A file whose row could not be written does not reappear, and its content is erased")
   @LoopActor
   func takenBack() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     var answers: [String] = []
     stand.keeper.keep(Self.file(1), content: Self.secret) { answers.append($0?.code ?? "kept") }
     // The content is written, the description is not.
     stand.worker.release()
-    stand.disk.refuse(MeshKeeperTests.full)
+    stand.disk.refuse(NodeStoreTests.full)
     stand.clock.run()
     stand.work()
     #expect(answers == ["DiskFull"] && stand.keeper.trouble != nil)
@@ -172,7 +172,7 @@ struct KeptFilesTests {
   @Test("While commits fail, repeated attempts leave no file contents behind, and stored files stay")
   @LoopActor
   func commitsFail() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     stand.keeper.keep(Self.file(1), content: Self.secret) { _ in }
     for _ in 0..<3 { stand.work() }
     let places = { stand.disk.state.withLock { Set($0.files.keys) } }
@@ -193,8 +193,8 @@ struct KeptFilesTests {
   @Test("A failure to write file contents is reported")
   @LoopActor
   func contentRefused() {
-    let stand = MeshKeeperTests.Stand()
-    stand.disk.refuse(MeshKeeperTests.full)
+    let stand = NodeStoreTests.Stand()
+    stand.disk.refuse(NodeStoreTests.full)
     var answer: String?
     stand.keeper.keep(Self.file(1), content: Self.secret) { answer = $0?.code }
     stand.work()
@@ -242,7 +242,7 @@ struct KeptFilesTests {
   @LoopActor
   func memory() {
     let clock = HandClock()
-    let keeper = MeshKeeper(NoDisk(), scheduler: clock, worker: clock, clock: Sample.clock)
+    let keeper = NodeStore(NoDisk(), scheduler: clock, worker: clock, clock: Sample.clock)
     keeper.open { _ in }
     clock.run()
     #expect(keeper.ledger.fileBytes == 8 << 20)

@@ -23,7 +23,7 @@ struct MeshFilesTests {
   func load(_ files: any MeshDisk, archive: Duration = .seconds(6 * 3600)) throws -> MeshLoading {
     var random = SystemRandom()
     return try MeshLoading(
-      from: files, settings: MeshKeeper.Settings(archive: archive), at: Sample.time, random: &random)
+      from: files, settings: NodeStore.Settings(archive: archive), at: Sample.time, random: &random)
   }
 
   /// Opens files with one change of each kind and an identity.
@@ -57,7 +57,7 @@ struct MeshFilesTests {
     let found = try load(files()).kept
     #expect(found.identity.id == identity.id && !found.isNew)
     #expect(found.identity.signingKey.publicKey == identity.signingKey.publicKey)
-    var expected = KeptMesh(identity: identity)
+    var expected = StoredNode(identity: identity)
     expected.nickname = Sample.secretName
     expected.pins = [(Sample.peer(1), try Sample.key(1), false), (Sample.peer(2), try Sample.key(2), false)]
     expected.peers = [try Sample.marks(1), try Sample.marks(2, isFavourite: true)]

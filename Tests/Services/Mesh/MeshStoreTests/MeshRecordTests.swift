@@ -23,7 +23,7 @@ struct MeshRecordTests {
     traces.add([packet.id], own: identity.id, at: Sample.time)
     var renamed = try Sample.marks(3, isFavourite: true)
     (renamed.contacts, renamed.verifiedName) = ([.wrotePublicly, .wasWrittenTo], "mallory")
-    renamed.heldNames = (1...8).map { "name \($0)" }
+    renamed.nicknameHistory = (1...8).map { "name \($0)" }
     var favourite = renamed
     favourite.uplinkKey = "npub1" + String(repeating: "q", count: 58)
     return [
@@ -98,7 +98,7 @@ struct MeshRecordTests {
     default: break
     }
     if case .peer(let marks) = record {
-      let names = 3 + marks.verifiedName.utf8.count + marks.heldNames.map { 1 + $0.utf8.count }.reduce(0, +)
+      let names = 3 + marks.verifiedName.utf8.count + marks.nicknameHistory.map { 1 + $0.utf8.count }.reduce(0, +)
       let key = marks.uplinkKey.isEmpty ? 0 : 1 + marks.uplinkKey.utf8.count
       let bytes = try record.bytes()
       return [bytes.dropLast(names + key), bytes.dropLast(key)].map { Array($0) }
@@ -113,9 +113,9 @@ struct MeshRecordTests {
   @Test("A peer record of an earlier release is read without contacts and former names")
   func earlierPeer() throws {
     var marks = try Sample.marks(3, isFavourite: true)
-    (marks.contacts, marks.verifiedName, marks.heldNames) = (.wasWrittenTo, "mallory", ["mallory"])
+    (marks.contacts, marks.verifiedName, marks.nicknameHistory) = (.wasWrittenTo, "mallory", ["mallory"])
     let bytes = try #require(try Self.shorterForms(of: .peer(marks)).first)
-    (marks.contacts, marks.verifiedName, marks.heldNames) = ([], "", [])
+    (marks.contacts, marks.verifiedName, marks.nicknameHistory) = ([], "", [])
     guard case .peer(let read) = try MeshRecord(reading: bytes) else {
       Issue.record("another kind")
       return

@@ -21,7 +21,7 @@ struct MeshSyncTests {
     let disk = SyncedFiles(stand.folder.path("mesh"))
     var answers = 0
     try disk.during {
-      let keeper = MeshKeeper(
+      let keeper = NodeStore(
         stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
       var identity: PeerID?
       keeper.open { identity = (try? $0.get())?.identity.id }
@@ -53,7 +53,7 @@ struct MeshSyncTests {
   func refused() async throws {
     let stand = try MeshFilesTests()
     let clock = HandClock()
-    let keeper = MeshKeeper(
+    let keeper = NodeStore(
       stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
     keeper.open { _ in }
     clock.run()
@@ -81,7 +81,7 @@ struct MeshSyncTests {
     let content = [UInt8](repeating: 7, count: 5000)
     var answers = 0
     disk.during {
-      let keeper = MeshKeeper(
+      let keeper = NodeStore(
         stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
       keeper.open { _ in }
       clock.run()

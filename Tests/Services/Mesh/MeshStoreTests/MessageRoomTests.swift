@@ -24,7 +24,7 @@ struct MessageRoomTests {
   /// Stores messages, and returns the numbers of those that were evicted.
   @discardableResult
   private static func write(
-    _ numbers: ClosedRange<UInt32>, to ledger: inout MeshLedger, _ message: (UInt32) -> MeshChange
+    _ numbers: ClosedRange<UInt32>, to ledger: inout RecordIndex, _ message: (UInt32) -> MeshChange
   ) throws -> [UInt32] {
     var removed: [UInt32] = []
     for number in numbers { removed += try ledger.apply(message(number), at: Sample.time).removedMessages }
@@ -32,20 +32,20 @@ struct MessageRoomTests {
   }
 
   /// A ledger in which peers 1 to 4 are favourites.
-  private static func ledger() throws -> MeshLedger {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+  private static func ledger() throws -> RecordIndex {
+    var ledger = RecordIndex(NodeStore.Settings())
     for number in 1...4 as ClosedRange<UInt64> {
       _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(number), isFavourite: true, seenAt: 1)), at: 1)
     }
     return ledger
   }
 
-  private static func shelf(_ isPublic: Bool) -> MeshLedger.Shelf { isPublic ? .publicMessages : .privateMessages }
+  private static func shelf(_ isPublic: Bool) -> RecordIndex.Shelf { isPublic ? .publicMessages : .privateMessages }
 
   @Test(
     "In the mesh store a sender of more messages than the limit evicts only its own messages", arguments: [false, true])
   func flood(isPublic: Bool) throws {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+    var ledger = RecordIndex(NodeStore.Settings())
     let limit = UInt32(Self.shelf(isPublic).limit.count)
     try Self.write(1...30, to: &ledger) { Self.message($0, of: 2, isOwn: $0 > 20, isPublic: isPublic) }
     let removed = try Self.write(31...limit + 25, to: &ledger) { Self.message($0, of: 9, isPublic: isPublic) }
@@ -57,7 +57,7 @@ struct MessageRoomTests {
     "In the mesh store a sender of long messages that exceed the limit evicts only its own messages",
     arguments: [false, true])
   func longFlood(isPublic: Bool) throws {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+    var ledger = RecordIndex(NodeStore.Settings())
     let text = String(repeating: "x", count: Self.shelf(isPublic).limit.bytes / 16)
     try Self.write(1...1, to: &ledger) { Self.message($0, of: 2, isPublic: isPublic) }
     let removed = try Self.write(2...20, to: &ledger) { Self.message($0, of: 9, isPublic: isPublic, text: text) }
@@ -96,7 +96,7 @@ struct MessageRoomTests {
     "40 identities over one link do not evict strangers' messages of another link or of the same relay"
   )
   func oneLink() throws {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+    var ledger = RecordIndex(NodeStore.Settings())
     try Self.write(1...2, to: &ledger) { Self.message($0, of: 500 + UInt64($0), isPublic: true, via: $0 == 1 ? 1 : 66) }
     let removed = try Self.write(3...6000, to: &ledger) {
       Self.message($0, of: 1000 + UInt64($0 % 40), isPublic: true, via: 66)
@@ -122,7 +122,7 @@ struct MessageRoomTests {
 
   @Test("The newest mesh message is stored even if it uses more than a quarter of the capacity")
   func newest() throws {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+    var ledger = RecordIndex(NodeStore.Settings())
     let text = String(repeating: "x", count: 1 << 20)
     try Self.write(1...12, to: &ledger) { Self.message($0, of: UInt64($0), text: text) }
     let long = String(repeating: "x", count: 5 << 20)
@@ -132,7 +132,7 @@ struct MessageRoomTests {
 
   @Test("Removed messages no longer count towards their sender's share")
   func counted() throws {
-    var ledger = MeshLedger(MeshKeeper.Settings())
+    var ledger = RecordIndex(NodeStore.Settings())
     try Self.write(1...500, to: &ledger) { Self.message($0, of: 9, isPublic: true) }
     _ = ledger.keepArchive(for: .zero)
     _ = ledger.keepArchive(for: .seconds(3600))
@@ -146,7 +146,7 @@ struct MessageRoomTests {
   @Test("A flood of messages in one commit evicts only its own messages, and the others are on the disk")
   @LoopActor
   func commit() {
-    let stand = MeshKeeperTests.Stand()
+    let stand = NodeStoreTests.Stand()
     var removed: [UInt32] = []
     stand.keeper.onRemoved = { removed += $0 }
     let numbers: ClosedRange<UInt32> = 1...3510

@@ -96,7 +96,7 @@ enum Sample {
   }
 }
 
-extension KeptMesh {
+extension StoredNode {
   /// A description of everything but the identity, for comparison.
   var content: [String] {
     var lines = ["nickname \(nickname ?? "-")", "highest \(highestNumber)"]

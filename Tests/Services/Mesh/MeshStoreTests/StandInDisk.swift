@@ -48,7 +48,7 @@ final class StandInDisk: MeshDisk {
   func commit(_ writes: MeshWrites) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       state.commits.append(writes.rows.keys.sorted())
-      if state.refusesCommits { throw MeshKeeperTests.full }
+      if state.refusesCommits { throw NodeStoreTests.full }
       if !state.refusals.isEmpty { throw state.refusals.removeFirst() }
       for row in writes.rows.values { state.rows[row.id] = row.content == nil ? nil : row }
       for place in writes.erased { state.files[place] = nil }

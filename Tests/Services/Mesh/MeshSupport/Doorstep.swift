@@ -47,8 +47,8 @@ public final class Doorstep: Radio {
     guard connects else {
       sighted[address] = passer
       let node = AdvertisingData.ServiceData(service: BitchatGATT.service, bytes: passer.engine.identity.id.bytes)
-      let sighting = Sighting(address: address, serviceUUIDs: [BitchatGATT.service], serviceData: [node], rssi: -60)
-      return soon { $0.scanner?(.sighted(sighting)) }
+      let scanResult = ScanResult(address: address, serviceUUIDs: [BitchatGATT.service], serviceData: [node], rssi: -60)
+      return soon { $0.scanner?(.sighted(scanResult)) }
     }
     let link = nextLink()
     guests[link] = passer

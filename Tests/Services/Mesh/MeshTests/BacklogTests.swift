@@ -48,10 +48,10 @@ struct BacklogTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     var (taken, refusal) = Self.say(3000, by: ann)
-    #expect(refusal == .tooManyLines && taken.count == 600)
+    #expect(refusal == .tooManyPublicMessages && taken.count == 600)
     village.time.advance(by: .seconds(2))
     let more = Self.say(3000, " more", by: ann)
-    #expect(more.refusal == .tooManyLines && more.taken.count == 20)
+    #expect(more.refusal == .tooManyPublicMessages && more.taken.count == 20)
     taken += more.taken
     #expect(village.wait(.seconds(120)) { bob.texts.count == taken.count } && bob.texts == taken)
   }

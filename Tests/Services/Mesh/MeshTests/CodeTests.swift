@@ -148,7 +148,7 @@ struct CodeTests {
 
   @Test("Only a limited number of proof results, the latest ones, is stored")
   func board() {
-    var board = ProofBoard()
+    var board = ProofResults()
     for number in 0..<1000 as Range<UInt64> {
       board.note(.asked, of: PeerID(rawValue: number))
       board.note(.noAnswer, of: PeerID(rawValue: number))
@@ -157,7 +157,7 @@ struct CodeTests {
     for number in 1000..<1060 as Range<UInt64> { board.note(.asked, of: PeerID(rawValue: number)) }
     #expect(board[PeerID(rawValue: 950)] == .asked && board[PeerID(rawValue: 951)] == nil)
     let known = (0..<1060 as Range<UInt64>).count { board[PeerID(rawValue: $0)] != nil }
-    #expect(known == ProofBoard.limit)
+    #expect(known == ProofResults.limit)
     board.forget(PeerID(rawValue: 950))
     #expect(board[PeerID(rawValue: 950)] == nil)
   }

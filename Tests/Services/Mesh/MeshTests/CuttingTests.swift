@@ -66,7 +66,7 @@ struct CuttingTests {
     settings.nickname = "node"
     let mesh = MeshService(
       radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: village.time, settings: settings,
-      keeper: MeshKeeper(directory: "", scheduler: village.time, disk: village.time),
+      keeper: NodeStore(directory: "", scheduler: village.time, disk: village.time),
       clock: VirtualWallClock(village.time))
     let phone = Stranger(on: village, to: Village.House(radio, shared, mesh))
     mesh.start()

@@ -23,7 +23,7 @@ struct DoorstepTests {
     let doorstep = Doorstep(village.time)
     var settings = MeshSettings()
     settings.nickname = "node"
-    let keeper = MeshKeeper(
+    let keeper = NodeStore(
       directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
     let mesh = MeshService(radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock)
     mesh.start()

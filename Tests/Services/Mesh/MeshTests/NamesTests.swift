@@ -163,7 +163,7 @@ struct NamesTests {
     #expect(told == ["\(mallory.id) mallory alice"])
     for _ in 0..<2 {
       let marks = try #require(anna.mesh.peers.view(of: mallory.id)?.marks)
-      #expect(marks.verifiedName == "mallory" && marks.heldNames == ["mallory", "alice"])
+      #expect(marks.verifiedName == "mallory" && marks.nicknameHistory == ["mallory", "alice"])
       #expect(anna.mesh.peers.nameBook.label(of: mallory.id.description) == "<alice, verified as <mallory>>")
       village.restart(anna, "anna", directory: folder.path("state"))
       #expect(village.wait { anna.mesh.node.engine?.peer(mallory.id) != nil })
@@ -172,7 +172,7 @@ struct NamesTests {
     #expect(anna.mesh.peers.view(of: mallory.id)?.marks.verifiedName == "alice")
     try anna.mesh.peers.verify(mallory.id, false)
     let marks = anna.mesh.peers.view(of: mallory.id)?.marks
-    #expect(marks?.verifiedName == "" && marks?.heldNames == [])
+    #expect(marks?.verifiedName == "" && marks?.nicknameHistory == [])
   }
 
   @Test("A former nickname of a favourite does not name the peer that takes it over")
@@ -207,7 +207,7 @@ struct NamesTests {
       village.time.advance(by: .milliseconds(100))
     }
     let marks = try #require(anna.mesh.peers.marks[eve.id])
-    #expect(told == MeshPeers.renamesPerMinute && marks.heldNames.count == 8 && marks.verifiedName == "eve")
+    #expect(told == MeshPeers.renamesPerMinute && marks.nicknameHistory.count == 8 && marks.verifiedName == "eve")
   }
 
   // MARK: Texts

@@ -10,8 +10,8 @@ struct NeighbourFinderTests {
   private static let one = BluetoothAddress(1)
   private static let other = BluetoothAddress(2)
 
-  private static func sighting(_ address: BluetoothAddress, rssi: Int?, peer: PeerID? = nil) -> Sighting {
-    Sighting(
+  private static func scanResult(_ address: BluetoothAddress, rssi: Int?, peer: PeerID? = nil) -> ScanResult {
+    ScanResult(
       address: address, serviceUUIDs: [BitchatGATT.service],
       serviceData: peer.map { [.init(service: BitchatGATT.service, bytes: $0.bytes)] } ?? [], rssi: rssi)
   }
@@ -21,8 +21,8 @@ struct NeighbourFinderTests {
   @Test("A mesh node connects to the strongest advertiser first, and to the next one 0.5 s later")
   func strongest() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
-    finder.sighted(Self.sighting(Self.other, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -80), at: .zero)
+    finder.sighted(Self.scanResult(Self.other, rssi: -60), at: .zero)
     let first = finder.next(linked: [], peers: [], at: .zero)
     #expect(first == Self.other)
     let early = finder.next(linked: [Self.other], peers: [], at: Self.second(0.4))
@@ -37,14 +37,14 @@ struct NeighbourFinderTests {
   )
   func fairness() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -70), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -70), at: .zero)
     var tried: [BluetoothAddress] = []
     for number in 0..<4 {
       let now = Self.second(Double(number) * 11.5 + 1)
       // All advertisers until now are still present.
-      finder.sighted(Self.sighting(Self.one, rssi: -70), at: now)
+      finder.sighted(Self.scanResult(Self.one, rssi: -70), at: now)
       for index in 0...number {
-        finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + index)), rssi: -40), at: now)
+        finder.sighted(Self.scanResult(BluetoothAddress(UInt64(100 + index)), rssi: -40), at: now)
       }
       let next = finder.next(linked: [], peers: [], at: now)
       guard let next else { break }
@@ -54,7 +54,7 @@ struct NeighbourFinderTests {
     // By then the first advertiser may be tried again, and has waited longest.
     #expect(tried == [BluetoothAddress(100), Self.one, BluetoothAddress(101), BluetoothAddress(100)])
     finder.met(BluetoothAddress(100))
-    finder.sighted(Self.sighting(BluetoothAddress(200), rssi: -30), at: Self.second(60))
+    finder.sighted(Self.scanResult(BluetoothAddress(200), rssi: -30), at: Self.second(60))
     let strongest = finder.next(linked: [], peers: [], at: Self.second(60))
     #expect(strongest == BluetoothAddress(200))
   }
@@ -62,8 +62,8 @@ struct NeighbourFinderTests {
   @Test("While a mesh node is not scanning, it does not try an advertiser that was not received for long")
   func notHeard() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
-    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(15))
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.other, rssi: -80), at: Self.second(15))
     finder.isScanning = false
     finder.forget(notHeardSince: Self.second(10))
     let next = finder.next(linked: [], peers: [], at: Self.second(30))
@@ -75,7 +75,7 @@ struct NeighbourFinderTests {
     arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
   func weakWithNeighbours(rssi: Int, found: Double?) {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: rssi), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: rssi), at: .zero)
     let next = finder.next(linked: [Self.other], peers: [], at: .zero)
     #expect((next != nil) == (found != nil))
   }
@@ -83,17 +83,17 @@ struct NeighbourFinderTests {
   @Test("A mesh node without neighbours connects at -95 dBm, and after 30 s at -100 dBm")
   func weakAlone() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -100), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -100), at: .zero)
     let first = finder.next(linked: [], peers: [], at: .zero)
     #expect(first == nil)
     #expect(finder.deadline(linked: [], peers: [], at: .zero) == Self.second(30))
-    finder.sighted(Self.sighting(Self.one, rssi: -100), at: Self.second(30))
+    finder.sighted(Self.scanResult(Self.one, rssi: -100), at: Self.second(30))
     let later = finder.next(linked: [], peers: [], at: Self.second(30))
     #expect(later == Self.one)
-    finder.sighted(Self.sighting(Self.other, rssi: -95), at: Self.second(31))
+    finder.sighted(Self.scanResult(Self.other, rssi: -95), at: Self.second(31))
     let nearer = finder.next(linked: [], peers: [], at: Self.second(31))
     #expect(nearer == Self.other)
-    finder.sighted(Self.sighting(Self.one, rssi: -101), at: Self.second(40))
+    finder.sighted(Self.scanResult(Self.one, rssi: -101), at: Self.second(40))
     let tooWeak = finder.next(linked: [Self.other], peers: [], at: Self.second(40))
     #expect(tooWeak == nil)
   }
@@ -102,7 +102,7 @@ struct NeighbourFinderTests {
   func linked() {
     var finder = NeighbourFinder()
     let peer = PeerID(rawValue: 77)
-    finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60, peer: peer), at: .zero)
     let byAddress = finder.next(linked: [Self.one], peers: [], at: .zero)
     #expect(byAddress == nil)
     let byPeer = finder.next(linked: [], peers: [peer], at: .zero)
@@ -114,7 +114,7 @@ struct NeighbourFinderTests {
   @Test("A mesh node pauses 3 s after a lost link, and 15, 30, 60 … up to 300 s after failed attempts")
   func pauses() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     finder.ended(Self.one, at: .zero)
     var now = Instant.zero
     for pause in [3.0, 15, 30, 60, 120, 240, 300, 300] {
@@ -122,7 +122,7 @@ struct NeighbourFinderTests {
       #expect(finder.deadline(linked: [], peers: [], at: now) == due)
       let before = finder.next(linked: [], peers: [], at: due.advanced(by: .milliseconds(-1)))
       #expect(before == nil, "\(pause)")
-      finder.sighted(Self.sighting(Self.one, rssi: -60), at: due)
+      finder.sighted(Self.scanResult(Self.one, rssi: -60), at: due)
       let at = finder.next(linked: [], peers: [], at: due)
       #expect(at == Self.one, "\(pause)")
       finder.failed(Self.one, at: due)
@@ -136,27 +136,27 @@ struct NeighbourFinderTests {
   @Test("The end of a mesh link does not shorten a pause before connecting, and failures still double it")
   func endAfterward() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     finder.avoid(Self.one, for: .seconds(300), at: .zero)
     finder.ended(Self.one, at: Self.second(2))
     finder.failed(Self.one, at: Self.second(2))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(2)) == Self.second(300))
     // The pause still counts as deserved.
     finder.loseAll()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(4))
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(4))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(4)) == Self.second(300))
 
     var other = NeighbourFinder()
-    other.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    other.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     other.failed(Self.one, at: .zero)
     other.ended(Self.one, at: .zero)
     #expect(other.deadline(linked: [], peers: [], at: .zero) == Self.second(15))
     other.failed(Self.one, at: Self.second(15))
-    other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(16))
+    other.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(16))
     other.ended(Self.one, at: Self.second(17))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(17)) == Self.second(45))
     // A pause that has expired does not affect a link that ends later.
-    other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(60))
+    other.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(60))
     other.ended(Self.one, at: Self.second(60))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(60)) == Self.second(63))
   }
@@ -164,7 +164,7 @@ struct NeighbourFinderTests {
   @Test("An announce on a link resets the count of failures, but not a pause imposed on the peer")
   func metMeanwhile() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     for _ in 0..<4 { finder.failed(Self.one, at: .zero) }
     finder.met(Self.one)
     finder.ended(Self.one, at: Self.second(10))
@@ -172,15 +172,15 @@ struct NeighbourFinderTests {
     finder.avoid(Self.one, for: .seconds(300), at: Self.second(20))
     finder.met(Self.one)
     finder.ended(Self.one, at: Self.second(30))
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(30))
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(30))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(30)) == Self.second(320))
   }
 
   @Test("A mesh node tries an advertiser that was just received before a stronger one not received for over 3 s")
   func justSeen() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -50), at: .zero)
-    finder.sighted(Self.sighting(Self.other, rssi: -85), at: Self.second(3.1))
+    finder.sighted(Self.scanResult(Self.one, rssi: -50), at: .zero)
+    finder.sighted(Self.scanResult(Self.other, rssi: -85), at: Self.second(3.1))
     let first = finder.next(linked: [], peers: [], at: Self.second(3.1))
     #expect(first == Self.other)
     let second = finder.next(linked: [Self.other], peers: [], at: Self.second(4))
@@ -190,11 +190,11 @@ struct NeighbourFinderTests {
   @Test("A mesh node does not try an advertiser that was not received for 12 s until it is received again")
   func absent() {
     var finder = NeighbourFinder()
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     finder.ended(Self.one, at: Self.second(10))
     let late = finder.next(linked: [], peers: [], at: Self.second(13))
     #expect(late == nil && finder.deadline(linked: [], peers: [], at: Self.second(13)) == nil)
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(14))
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(14))
     let again = finder.next(linked: [], peers: [], at: Self.second(14))
     #expect(again == Self.one)
   }
@@ -203,12 +203,12 @@ struct NeighbourFinderTests {
   func seenSince() {
     var finder = NeighbourFinder()
     let gone = (10..<20).map { BluetoothAddress(UInt64($0)) }
-    for address in gone { finder.sighted(Self.sighting(address, rssi: -50), at: .zero) }
-    finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
+    for address in gone { finder.sighted(Self.scanResult(address, rssi: -50), at: .zero) }
+    finder.sighted(Self.scanResult(Self.one, rssi: -80), at: .zero)
     let first = finder.next(linked: [], peers: [], at: .zero)
     #expect(first == gone[0])
     finder.failed(gone[0], at: Self.second(5))
-    finder.sighted(Self.sighting(Self.one, rssi: -80), at: Self.second(5.5))
+    finder.sighted(Self.scanResult(Self.one, rssi: -80), at: Self.second(5.5))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(5.5)) == Self.second(7))
     let early = finder.next(linked: [], peers: [], at: Self.second(6.9))
     #expect(early == nil)
@@ -225,22 +225,22 @@ struct NeighbourFinderTests {
     func isOutdone(at seconds: Double, linked: Set<BluetoothAddress> = []) -> Bool {
       finder.isOutdone(Self.one, since: Self.second(1), linked: linked, peers: [], at: Self.second(seconds))
     }
-    finder.sighted(Self.sighting(Self.one, rssi: -50), at: Self.second(0.9))
-    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(0.9))
+    finder.sighted(Self.scanResult(Self.one, rssi: -50), at: Self.second(0.9))
+    finder.sighted(Self.scanResult(Self.other, rssi: -80), at: Self.second(0.9))
     #expect(!isOutdone(at: 4), "the other one was not seen since either")
-    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(3))
+    finder.sighted(Self.scanResult(Self.other, rssi: -80), at: Self.second(3))
     #expect(!isOutdone(at: 3.9) && isOutdone(at: 4))
     #expect(!isOutdone(at: 4, linked: [Self.other]))
     #expect(!isOutdone(at: 6.1), "the other one may have left by now")
     finder.avoid(Self.other, for: .seconds(60), at: Self.second(4))
-    finder.sighted(Self.sighting(Self.other, rssi: -80), at: Self.second(5))
+    finder.sighted(Self.scanResult(Self.other, rssi: -80), at: Self.second(5))
     #expect(!isOutdone(at: 5), "it is left alone")
-    finder.sighted(Self.sighting(BluetoothAddress(3), rssi: -80), at: Self.second(5))
+    finder.sighted(Self.scanResult(BluetoothAddress(3), rssi: -80), at: Self.second(5))
     #expect(isOutdone(at: 5))
     finder.isScanning = false
     #expect(!isOutdone(at: 5))
     finder.isScanning = true
-    finder.sighted(Self.sighting(Self.one, rssi: -50), at: Self.second(5))
+    finder.sighted(Self.scanResult(Self.one, rssi: -50), at: Self.second(5))
     #expect(!isOutdone(at: 5), "it is there, and only slow")
   }
 
@@ -249,7 +249,7 @@ struct NeighbourFinderTests {
     var finder = NeighbourFinder()
     for number in 0..<2000 {
       let address = BluetoothAddress(UInt64(number))
-      finder.sighted(Self.sighting(address, rssi: -60), at: Self.second(Double(number)))
+      finder.sighted(Self.scanResult(address, rssi: -60), at: Self.second(Double(number)))
       finder.failed(address, at: Self.second(Double(number)))
     }
     #expect(finder.remembered.advertisers == NeighbourFinder.limit)
@@ -262,12 +262,12 @@ struct NeighbourFinderTests {
     var finder = NeighbourFinder()
     for _ in 0..<3 { finder.failed(Self.one, at: .zero) }
     finder.avoid(Self.other, for: .seconds(300), at: .zero)
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)
     finder.loseAll()
     let nobody = finder.next(linked: [], peers: [], at: Self.second(1))
     #expect(nobody == nil)
-    finder.sighted(Self.sighting(Self.other, rssi: -50), at: Self.second(1))
-    finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(1))
+    finder.sighted(Self.scanResult(Self.other, rssi: -50), at: Self.second(1))
+    finder.sighted(Self.scanResult(Self.one, rssi: -60), at: Self.second(1))
     let next = finder.next(linked: [], peers: [], at: Self.second(1))
     #expect(next == Self.one)
   }
@@ -278,9 +278,9 @@ struct NeighbourFinderTests {
     func finder(of own: PeerID, meeting peer: PeerID) -> NeighbourFinder {
       var finder = NeighbourFinder()
       finder.own = own
-      finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(10))
+      finder.sighted(Self.scanResult(Self.one, rssi: -60, peer: peer), at: Self.second(10))
       // A repeated scan result does not make it newer.
-      finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(12))
+      finder.sighted(Self.scanResult(Self.one, rssi: -60, peer: peer), at: Self.second(12))
       return finder
     }
     var first = finder(of: small, meeting: large)
@@ -293,13 +293,13 @@ struct NeighbourFinderTests {
     let late = second.next(linked: [], peers: [large], at: Self.second(15))
     #expect(late == Self.one)
     second.ended(Self.one, at: Self.second(20))
-    second.sighted(Self.sighting(Self.one, rssi: -60, peer: small), at: Self.second(27))
+    second.sighted(Self.scanResult(Self.one, rssi: -60, peer: small), at: Self.second(27))
     let again = second.next(linked: [], peers: [large], at: Self.second(27.9))
     #expect(again == nil)
     let later = second.next(linked: [], peers: [large], at: Self.second(28))
     #expect(later == Self.one)
     // An advertiser without a peer ID is not waited for.
-    second.sighted(Self.sighting(Self.other, rssi: -60), at: Self.second(30))
+    second.sighted(Self.scanResult(Self.other, rssi: -60), at: Self.second(30))
     let stranger = second.next(linked: [Self.one], peers: [large], at: Self.second(30))
     #expect(stranger == Self.other)
   }

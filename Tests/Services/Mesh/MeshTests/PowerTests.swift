@@ -89,9 +89,9 @@ struct PowerTests {
       radio.delegate = self
     }
 
-    func heard(_ sighting: Sighting) {
+    func heard(_ scanResult: ScanResult) {
       heard += 1
-      shared.heard(sighting)
+      shared.heard(scanResult)
     }
 
     func heard(_ packet: AdvertisingPacket) {
@@ -125,10 +125,10 @@ struct PowerTests {
     var timers: Double
     var frames: Double
     /// Scan results that were reported to it.
-    var sightings: Double
+    var scanResults: Double
     var sent: Double
 
-    var wakeUps: Double { timers + frames + sightings }
+    var wakeUps: Double { timers + frames + scanResults }
   }
 
   /// A node with idle Earshot peers as neighbours, for a period that begins after five minutes of setup.
@@ -156,7 +156,7 @@ struct PowerTests {
     village.time.advance(by: duration)
     let seconds = Double(duration.components.seconds)
     let spent = zip(values(), before).map { ($0 - $1) / seconds }
-    return Spent(scanned: spent[0], timers: spent[1], frames: spent[2], sightings: spent[3], sent: spent[4])
+    return Spent(scanned: spent[0], timers: spent[1], frames: spent[2], scanResults: spent[3], sent: spent[4])
   }
 
   @Test(
@@ -170,7 +170,7 @@ struct PowerTests {
       let spent = Self.spend(.battery, neighbours: neighbours, for: .seconds(hours * 3600))
       #expect(spent.scanned <= share && spent.scanned > 0.06, "\(spent)")
       #expect(spent.wakeUps <= 1 && spent.timers > 0, "\(spent)")
-      #expect(neighbours == 0 || spent.sightings > 0, "\(spent)")
+      #expect(neighbours == 0 || spent.scanResults > 0, "\(spent)")
       if Extent.isWhole { print("battery, \(neighbours) neighbours: \(spent)") }
     }
     let mains = Self.spend(.mains, neighbours: 2, for: Extent.of(.seconds(1800), all: .seconds(86_400)))

@@ -52,7 +52,7 @@ struct SharedRadioTests {
       var made = UInt64(name.utf8.reduce(0) { $0 * 31 + Int($1) })
       return MeshService(
         radio: radio.tenant("mesh", share: MeshService.linkShare), scheduler: hall.time, settings: settings,
-        keeper: MeshKeeper(directory: nil, scheduler: hall.time, disk: hall.time),
+        keeper: NodeStore(directory: nil, scheduler: hall.time, disk: hall.time),
         clock: VirtualWallClock(hall.time),
         random: {
           made += 1

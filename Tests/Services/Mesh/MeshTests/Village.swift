@@ -77,8 +77,8 @@ final class Village {
     var made: UInt64 = 0
     let kept = settings.kept
     let keeper =
-      store.map { MeshKeeper($0, settings: kept, scheduler: scheduler, worker: disk, clock: clock) }
-      ?? MeshKeeper(directory: directory, settings: kept, scheduler: scheduler, disk: disk, clock: clock)
+      store.map { NodeStore($0, settings: kept, scheduler: scheduler, worker: disk, clock: clock) }
+      ?? NodeStore(directory: directory, settings: kept, scheduler: scheduler, disk: disk, clock: clock)
     return MeshService(
       radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: scheduler, settings: settings,
       keeper: keeper, clock: clock,

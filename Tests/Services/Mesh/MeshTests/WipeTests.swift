@@ -107,7 +107,7 @@ struct WipeTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     let connection = BusConnection(address: .address("unix:path=/nowhere"))
-    let face = MeshFace(bob.mesh, on: connection.objects, manager: "/org/earshot")
+    let face = MeshAdaptor(bob.mesh, on: connection.objects, manager: "/org/earshot")
     defer { withExtendedLifetime(face) {} }
     #expect(village.wait { village.isAcquainted })
     let stranger = PeerID(rawValue: 0xBAD)
@@ -115,7 +115,7 @@ struct WipeTests {
     try bob.mesh.peers.verify(ann.id, true)
     try bob.mesh.peers.favourite(ann.id, true)
     village.time.advance(by: .seconds(5))
-    func objects() -> [String] { connection.objects.children(of: MeshFace.path, for: .group) }
+    func objects() -> [String] { connection.objects.children(of: MeshAdaptor.path, for: .group) }
     #expect(objects().count == 2)
     ann.radio.power = false
     village.time.advance(by: .seconds(5))

@@ -41,7 +41,7 @@ struct MeshViewsTests {
         MeshNames.peerInterface: [
           "PeerId": .string("01"), "Rssi": .int16(-60), "Hops": .uint32(1), "Direct": .bool(true),
           "LastSeen": .uint64(5), "Blocked": .bool(true), "VerifiedName": .string("mallory"),
-          "HeldNames": .array(of: "s", [.string("mallory"), .string("alice")]),
+          "NicknameHistory": .array(of: "s", [.string("mallory"), .string("alice")]),
         ]
       ],
       "/org/earshot/mesh/peer02": [MeshNames.peerInterface: ["Nickname": .string("without an ID")]],
@@ -50,7 +50,7 @@ struct MeshViewsTests {
     #expect(peers.count == 1)
     let peer = try #require(peers.first)
     #expect(peer.rssi == -60 && peer.isNear && peer.isDirect && peer.lastSeen == 5 && peer.isBlocked)
-    #expect(peer.verifiedName == "mallory" && peer.heldNames == ["mallory", "alice"])
+    #expect(peer.verifiedName == "mallory" && peer.nicknameHistory == ["mallory", "alice"])
     #expect(MeshPeerView(["PeerId": .string("01"), "Rssi": .int16(127)])?.rssi == nil)
     #expect(MeshPeerView(["PeerId": .string("01"), "Rssi": .int16(0)])?.rssi == 0)
     #expect(!peer.isVerified && !peer.isFavourite && !peer.hasSession)

@@ -49,7 +49,7 @@ private final class Street {
     let doorstep = Doorstep(time)
     var settings = MeshSettings()
     (settings.nickname, settings.fileStore, settings.archive) = ("node", Self.fileStore, .seconds(3600))
-    let keeper = MeshKeeper(
+    let keeper = NodeStore(
       directory: folder.path("mesh"), settings: settings.kept, scheduler: time, disk: time, clock: clock
     )
     // A new random source each time: with equal draws the numbers for files would collide.

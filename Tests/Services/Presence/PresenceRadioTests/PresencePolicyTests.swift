@@ -18,7 +18,7 @@ private final class PolicedRadio {
   private let bus: PrivateBus
   private let server: BusConnection
   private let service: PresenceRadioService
-  private let face: PresenceRadioFace
+  private let face: PresenceRadioAdaptor
 
   static let user: UInt32 = 2
 
@@ -37,13 +37,13 @@ private final class PolicedRadio {
     let rules = withPolicy ? try Self.rules("org.earshot.conf") + Self.rules("org.earshot.Presence.conf") : ""
     bus = try PrivateBus(configuration: everybody + rules)
     server = BusConnection(address: .address(bus.address))
-    server.objects.access = ServiceAccess.rule(own: 0, group: 1, checked: [PresenceRadioFace.interfaceName])
-    server.objects.exportManager(ManagerFace.path)
+    server.objects.access = ServiceAccess.rule(own: 0, group: 1, checked: [PresenceRadioAdaptor.interfaceName])
+    server.objects.exportManager(ManagerAdaptor.path)
     let node = AirSpace(scheduler: EventLoop.shared, seed: 1).addNode()
     let radio = SharedRadio(driver: node, scheduler: EventLoop.shared).tenant("x", share: .nothing)
     service = PresenceRadioService(radio: radio, scheduler: EventLoop.shared, settings: PresenceRadioSettings())
-    face = PresenceRadioFace(
-      service, on: server, tree: server.objects, manager: ManagerFace.path, users: { [Self.user] })
+    face = PresenceRadioAdaptor(
+      service, on: server, tree: server.objects, manager: ManagerAdaptor.path, users: { [Self.user] })
     server.connect(name: "org.earshot")
     try await server.ready()
   }
@@ -55,7 +55,7 @@ private final class PolicedRadio {
 
   func call(_ method: String, _ arguments: String..., as words: [String]) async throws -> String {
     try await dbusSend(
-      bus, ["--print-reply", "--dest=org.earshot", PresenceRadioFace.path.string, method] + arguments, as: words)
+      bus, ["--print-reply", "--dest=org.earshot", PresenceRadioAdaptor.path.string, method] + arguments, as: words)
   }
 }
 
@@ -77,7 +77,7 @@ struct PresencePolicyTests {
     let radio = try await PolicedRadio(withPolicy: withPolicy)
     defer { radio.close() }
     let error = withPolicy ? "org.freedesktop.DBus.Error.AccessDenied" : "org.earshot.Error.Denied"
-    let silence = "\(PresenceRadioFace.interfaceName).Silence"
+    let silence = "\(PresenceRadioAdaptor.interfaceName).Silence"
     for (name, words) in Self.callers {
       let answer = try await radio.call(silence, as: words)
       #expect(answer.contains(error), "\(name): \(answer)")
@@ -88,11 +88,11 @@ struct PresencePolicyTests {
     let get = "org.freedesktop.DBus.Properties.Get"
     for property in ["State", "Reason", "Reachable"] {
       let value = try await radio.call(
-        get, "string:\(PresenceRadioFace.interfaceName)", "string:\(property)", as: user)
+        get, "string:\(PresenceRadioAdaptor.interfaceName)", "string:\(property)", as: user)
       #expect(value.contains("method return"), "\(value)")
     }
     let counters = try await radio.call(
-      get, "string:\(PresenceRadioFace.interfaceName)", "string:Counters", as: user)
+      get, "string:\(PresenceRadioAdaptor.interfaceName)", "string:Counters", as: user)
     #expect(!counters.contains("method return"), "\(counters)")
   }
 }

@@ -13,11 +13,11 @@ import Thali
 /// A program that uses the radio, with a record of what it received.
 @LoopActor
 private final class RecordingSink: PresenceSink {
-  private(set) var sightings: [(device: DeviceAddress, generation: UInt8)] = []
+  private(set) var scanResults: [(device: DeviceAddress, generation: UInt8)] = []
   let links = Mailbox<SocketEnd>()
   var count: Int { links.all.count }
 
-  func sighted(_ device: DeviceAddress, generation: UInt8) { sightings.append((device, generation)) }
+  func sighted(_ device: DeviceAddress, generation: UInt8) { scanResults.append((device, generation)) }
 
   func accept(_ device: DeviceAddress, descriptor: Int32) { links.put(SocketEnd(descriptor, device)) }
 }
@@ -96,7 +96,7 @@ private final class Observer: RadioDriverDelegate {
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError) {}
   func hasRoom(_ link: LinkID) {}
-  func heard(_ sighting: Sighting) {}
+  func heard(_ scanResult: ScanResult) {}
   func forgot(_ address: BluetoothAddress) {}
 }
 
@@ -145,8 +145,8 @@ private final class Observer: RadioDriverDelegate {
       time.advance(by: .seconds(2))
     }
     let device = DeviceAddress(try machine.address.value)
-    #expect(other.sink.sightings.map(\.generation) == [0, 1])
-    #expect(other.sink.sightings.allSatisfy { $0.device == device })
+    #expect(other.sink.scanResults.map(\.generation) == [0, 1])
+    #expect(other.sink.scanResults.allSatisfy { $0.device == device })
   }
 
   @Test(
@@ -161,13 +161,13 @@ private final class Observer: RadioDriverDelegate {
     let other = Machine(air, time)
     try machine.service.announce(5)
     time.advance(by: .seconds(2))
-    #expect(other.sink.sightings.isEmpty)
+    #expect(other.sink.scanResults.isEmpty)
     other.service.scan(true)
     time.advance(by: .seconds(25))
-    #expect(other.sink.sightings.map(\.generation) == [5, 5, 5])
+    #expect(other.sink.scanResults.map(\.generation) == [5, 5, 5])
     other.service.scan(false)
     time.advance(by: .seconds(25))
-    #expect(other.sink.sightings.count == 3)
+    #expect(other.sink.scanResults.count == 3)
   }
 
   @Test("A presence radio that cannot open links does not scan, reports the reason, and still announces")
@@ -182,7 +182,7 @@ private final class Observer: RadioDriverDelegate {
     other.service.scan(true)
     try other.service.announce(6)
     time.advance(by: .seconds(5))
-    #expect(other.sink.sightings.isEmpty && other.service.reason == "This radio opens no streams.")
+    #expect(other.sink.scanResults.isEmpty && other.service.reason == "This radio opens no streams.")
     #expect(other.service.isAnnouncing && other.service.isReachable)
     var outcomes: [Result<Int32, PresenceRadioService.Refusal>] = []
     other.service.connect(to: DeviceAddress(try machine.address.value)) { outcomes.append($0) }

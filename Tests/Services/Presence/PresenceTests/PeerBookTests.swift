@@ -11,26 +11,26 @@ import Thali
 
 @Suite("The stored key and peers of private presence")
 struct PeerBookTests {
-  private static func entry(_ number: UInt32, _ name: String) throws -> BookEntry {
-    BookEntry(
+  private static func entry(_ number: UInt32, _ name: String) throws -> StoredPeer {
+    StoredPeer(
       number: number, name: name,
       key: try Secp256k1.PrivateKey(copying: [UInt8](repeating: UInt8(number), count: 32)).publicKey)
   }
 
   @LoopActor
-  private static func open(_ folder: ScratchFolder) throws -> (book: PeerBook, stored: PeerBook.Stored) {
+  private static func open(_ folder: ScratchFolder) throws -> (book: KnownPeerStore, stored: KnownPeerStore.Stored) {
     let time = VirtualTime()
-    let book = PeerBook(directory: folder.path, disk: time)
-    var result: Result<PeerBook.Stored, StoreError>?
+    let book = KnownPeerStore(directory: folder.path, disk: time)
+    var result: Result<KnownPeerStore.Stored, StoreError>?
     book.open { result = $0 }
     time.advance(by: .zero)
     return (book, try #require(result).get())
   }
 
   @LoopActor
-  private static func write(_ content: BookContent, to folder: ScratchFolder) throws {
+  private static func write(_ content: StoredPeers, to folder: ScratchFolder) throws {
     let time = VirtualTime()
-    let book = PeerBook(directory: folder.path, disk: time)
+    let book = KnownPeerStore(directory: folder.path, disk: time)
     var errors: [StoreError?] = []
     book.open { _ in }
     book.write(content) { errors.append($0) }
@@ -43,7 +43,7 @@ struct PeerBookTests {
   func restart() throws {
     let folder = try ScratchFolder()
     let own = try Self.open(folder).stored.own.publicKey
-    var content = BookContent()
+    var content = StoredPeers()
     content.next = 9
     content.peers = [try Self.entry(1, "anna"), try Self.entry(8, "Zoë")]
     try Self.write(content, to: folder)
@@ -55,7 +55,7 @@ struct PeerBookTests {
   @LoopActor
   func sealed() throws {
     let folder = try ScratchFolder()
-    var content = BookContent()
+    var content = StoredPeers()
     content.peers = [try Self.entry(1, "annabella")]
     try Self.write(content, to: folder)
     let files = try folder.files()
@@ -71,7 +71,7 @@ struct PeerBookTests {
   @LoopActor
   func otherKey() throws {
     let folder = try ScratchFolder()
-    var content = BookContent()
+    var content = StoredPeers()
     content.peers = [try Self.entry(1, "anna")]
     try Self.write(content, to: folder)
     let before = try folder.read("presence/peers")
@@ -82,12 +82,12 @@ struct PeerBookTests {
 
   @Test("A list of known peers with too many peers, a bad name or key, or trailing bytes is refused")
   func malformed() throws {
-    var content = BookContent()
+    var content = StoredPeers()
     content.peers = [try Self.entry(1, "anna")]
     let bytes = content.bytes
     func read(_ bytes: [UInt8]) -> Bool {
       var reader = ByteReader(bytes)
-      return (try? BookContent(reading: &reader)) != nil
+      return (try? StoredPeers(reading: &reader)) != nil
     }
     #expect(read(bytes) && !read(bytes + [0]))
     for count in 0..<bytes.count { #expect(!read(Array(bytes.prefix(count))), "\(count)") }

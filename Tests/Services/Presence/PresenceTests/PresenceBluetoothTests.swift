@@ -21,7 +21,8 @@ struct BluetoothPair {
   static func service(_ radio: NeighbourRadio) async throws -> PresenceService {
     let loop = EventLoop.shared
     let service = PresenceService(
-      settings: PresenceSettings(), network: NoNetwork(), bluetooth: radio, book: PeerBook(directory: "", disk: loop),
+      settings: PresenceSettings(), network: NoNetwork(), bluetooth: radio,
+      book: KnownPeerStore(directory: "", disk: loop),
       scheduler: loop, clock: SystemWallClock())
     let ready = Mailbox<Bool>()
     service.begin { ready.put(true) }

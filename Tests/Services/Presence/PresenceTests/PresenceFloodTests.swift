@@ -33,7 +33,7 @@ struct PresenceFloodTests {
       let services = radios.map { radio in
         PresenceService(
           settings: PresenceSettings(), network: NoNetwork(), bluetooth: radio,
-          book: PeerBook(directory: "", disk: time), scheduler: time, clock: VirtualWallClock(time))
+          book: KnownPeerStore(directory: "", disk: time), scheduler: time, clock: VirtualWallClock(time))
       }
       for service in services { service.begin {} }
       time.advance(by: .zero)

@@ -15,7 +15,7 @@ private final class PolicedPresence {
   let bus: PrivateBus
   private let server: BusConnection
   private let service: PresenceService
-  private let face: PresenceFace
+  private let face: PresenceAdaptor
   private let sink: ExportedObject
 
   private static func rules() throws -> String {
@@ -39,11 +39,12 @@ private final class PolicedPresence {
     let neighbourhood = Neighbourhood()
     service = PresenceService(
       settings: PresenceSettings(), network: NoNetwork(), bluetooth: neighbourhood.radio(),
-      book: PeerBook(directory: "", disk: EventLoop.shared), scheduler: EventLoop.shared, clock: SystemWallClock())
-    face = PresenceFace(service, on: server)
+      book: KnownPeerStore(directory: "", disk: EventLoop.shared), scheduler: EventLoop.shared, clock: SystemWallClock()
+    )
+    face = PresenceAdaptor(service, on: server)
     let radio = BusBluetooth("org.earshot", on: server, scheduler: EventLoop.shared)
     sink = server.objects.export(BusBluetooth.sinkPath, interfaces: [BusBluetooth.sink(radio)])
-    server.connect(name: PresenceFace.busName)
+    server.connect(name: PresenceAdaptor.busName)
     try await server.ready()
   }
 
@@ -54,7 +55,7 @@ private final class PolicedPresence {
 
   func call(_ path: ObjectPath, _ method: String, _ arguments: String..., as words: [String]) async throws -> String {
     try await dbusSend(
-      bus, ["--print-reply", "--dest=\(PresenceFace.busName)", path.string, method] + arguments, as: words)
+      bus, ["--print-reply", "--dest=\(PresenceAdaptor.busName)", path.string, method] + arguments, as: words)
   }
 }
 
@@ -74,16 +75,16 @@ struct PresencePolicyTests {
     let presence = try await PolicedPresence(withPolicy: withPolicy)
     defer { presence.close() }
     let error = withPolicy ? "org.freedesktop.DBus.Error.AccessDenied" : "org.earshot.Error.Denied"
-    let silence = "\(PresenceFace.interfaceName).Silence"
+    let silence = "\(PresenceAdaptor.interfaceName).Silence"
     for words in [[], Self.member] {
-      let answer = try await presence.call(PresenceFace.path, silence, as: words)
+      let answer = try await presence.call(PresenceAdaptor.path, silence, as: words)
       #expect(answer.contains("method return"), "\(words): \(answer)")
     }
     for words in [Self.stranger, Self.radio] {
-      let answer = try await presence.call(PresenceFace.path, silence, as: words)
+      let answer = try await presence.call(PresenceAdaptor.path, silence, as: words)
       #expect(answer.contains(error), "\(words): \(answer)")
       let key = try await presence.call(
-        PresenceFace.path, "org.freedesktop.DBus.Properties.Get", "string:\(PresenceFace.interfaceName)",
+        PresenceAdaptor.path, "org.freedesktop.DBus.Properties.Get", "string:\(PresenceAdaptor.interfaceName)",
         "string:PublicKey", as: words)
       #expect(!key.contains("method return"), "\(words): \(key)")
     }

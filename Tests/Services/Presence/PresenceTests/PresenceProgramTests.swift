@@ -28,7 +28,7 @@ private final class PresenceProcess {
   /// Starts the program, and waits until it owns its name on the bus.
   func start() async throws {
     let owned = Mailbox<String?>()
-    let watch = client.watchName(PresenceFace.busName) { owned.put($0) }
+    let watch = client.watchName(PresenceAdaptor.busName) { owned.put($0) }
     defer { watch.cancel() }
     let log = open(folder.path("log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     defer { Glibc.close(log) }
@@ -59,22 +59,22 @@ private final class PresenceProcess {
     -> [DBusValue]
   {
     try await (connection ?? client).call(
-      PresenceFace.busName, PresenceFace.path, PresenceFace.interfaceName, method, arguments)
+      PresenceAdaptor.busName, PresenceAdaptor.path, PresenceAdaptor.interfaceName, method, arguments)
   }
 
   func property(_ name: String) async throws -> DBusValue {
     let values = try await client.call(
-      PresenceFace.busName, PresenceFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(PresenceFace.interfaceName), .string(name)])
+      PresenceAdaptor.busName, PresenceAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(PresenceAdaptor.interfaceName), .string(name)])
     return values.first?.unwrapped ?? .string("")
   }
 
   /// The names of the peers by their objects' paths.
   func peers() async throws -> [String: String] {
     let values = try await client.call(
-      PresenceFace.busName, PresenceFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
+      PresenceAdaptor.busName, PresenceAdaptor.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     return (values.first?.asDictionary ?? [:]).compactMapValues {
-      $0[PresenceFace.peerInterfaceName]?.asDictionary?["Name"]?.asString
+      $0[PresenceAdaptor.peerInterfaceName]?.asDictionary?["Name"]?.asString
     }
   }
 
@@ -82,7 +82,7 @@ private final class PresenceProcess {
   func error(_ method: String, _ arguments: DBusValue...) async -> String {
     do throws(DBusError) {
       _ = try await client.call(
-        PresenceFace.busName, PresenceFace.path, PresenceFace.interfaceName, method, arguments)
+        PresenceAdaptor.busName, PresenceAdaptor.path, PresenceAdaptor.interfaceName, method, arguments)
       return ""
     } catch {
       return error.name
@@ -176,7 +176,7 @@ struct PresenceProgramTests {
     #expect(await process.error("Register", .string("files"), .string("/run/y")) == Self.error + "Busy")
     let changes = Mailbox<[String]>()
     let watch = process.client.subscribe(
-      SignalMatch(sender: PresenceFace.busName, path: PresenceFace.path, member: "PropertiesChanged")
+      SignalMatch(sender: PresenceAdaptor.busName, path: PresenceAdaptor.path, member: "PropertiesChanged")
     ) { message in
       if message.arguments.count == 3, let names = message.arguments[1]["Services"]?.asStrings { changes.put(names) }
     }

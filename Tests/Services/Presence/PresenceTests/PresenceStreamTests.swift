@@ -115,7 +115,7 @@ struct PresencePair {
     (settings.interfaces, settings.isForeground) = (["lo"], true)
     let loop = EventLoop.shared
     let service = PresenceService(
-      settings: settings, network: LocalNetwork(settings, on: loop), book: PeerBook(directory: "", disk: loop),
+      settings: settings, network: LocalNetwork(settings, on: loop), book: KnownPeerStore(directory: "", disk: loop),
       scheduler: loop, clock: SystemWallClock())
     let usable = Mailbox<Bool>()
     service.changes.addForGood { [weak service] in usable.put(service?.isUsable ?? false) }

@@ -21,7 +21,7 @@ final class Street {
     let house = House(self, number: UInt32(houses.count + 1))
     houses.append(house)
     let service = PresenceService(
-      settings: PresenceSettings(), network: house, book: PeerBook(directory: "", disk: time), scheduler: time,
+      settings: PresenceSettings(), network: house, book: KnownPeerStore(directory: "", disk: time), scheduler: time,
       clock: VirtualWallClock(time))
     service.begin {}
     time.advance(by: .zero)

@@ -80,9 +80,9 @@ struct TextTests {
 
   @Test("A peer's name has 1 to 64 bytes and no control characters, and does not look like an option or a path")
   func names() {
-    for name in ["a", "Zoë", "a b", String(repeating: "x", count: 64)] { #expect(BookContent.isName(name), "\(name)") }
+    for name in ["a", "Zoë", "a b", String(repeating: "x", count: 64)] { #expect(StoredPeers.isName(name), "\(name)") }
     for name in ["", "-a", "/a", " a", "a ", "a\nb", "a\u{202E}b", String(repeating: "x", count: 65)] {
-      #expect(!BookContent.isName(name), "\(name)")
+      #expect(!StoredPeers.isName(name), "\(name)")
     }
   }
 }

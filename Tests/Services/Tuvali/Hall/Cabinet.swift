@@ -75,7 +75,7 @@ public final class Cabinet: WallClock {
     // The names of files are in the journal, and must differ from random bytes of keys.
     let random = SeededRandom(seed: seed << 32 | starts)
     let names = SeededRandom(seed: seed << 32 | starts | 1 << 31)
-    let open: VaultKeeper.Opening = { [disk, limits] () throws(StoreError) in
+    let open: CredentialStore.Opening = { [disk, limits] () throws(StoreError) in
       let state = try StateDirectory(path: "/state", on: disk)
       let key = try SpoolKey.load(from: state, on: disk, environment: { _ in nil })
       return try RecordSpool(in: state, key: key, limits: limits, random: random)
@@ -86,7 +86,7 @@ public final class Cabinet: WallClock {
         self.time = time
         let worker = HangingDisk(time)
         self.worker = worker
-        return VaultKeeper(
+        return CredentialStore(
           .init(keepFor: keepFor, maximumBytes: self.limits.maximumBytes), scheduler: time, disk: worker, clock: self,
           random: names, open: open)
       }, check: check, checker: checker)

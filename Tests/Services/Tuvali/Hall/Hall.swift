@@ -38,7 +38,7 @@ public final class Hall {
   public init(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(), dialects: [Dialect] = [.v05],
     decision: VerifierService.Settings.Decision = .accept, keptTransfers: Int = 16, links: Int = 64,
-    vault: (@LoopActor (VirtualTime) -> VaultKeeper)? = nil, check: CheckPolicy = CheckPolicy(),
+    vault: (@LoopActor (VirtualTime) -> CredentialStore)? = nil, check: CheckPolicy = CheckPolicy(),
     checker answer: @escaping @LoopActor ([UInt8]) -> [StandInChecker.Step] = { _ in [] },
     configure: (inout VerifierEngine.Configuration) -> Void = { _ in }
   ) {

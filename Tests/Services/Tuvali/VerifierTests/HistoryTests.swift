@@ -20,12 +20,12 @@ struct HistoryTests {
   private struct Rig {
     let time = VirtualTime()
     let clock: VirtualWallClock
-    let keeper: HistoryKeeper
+    let keeper: TransferHistoryStore
     let list: TransferList
 
     init(_ folder: ScratchFolder, keepFor: Duration = HistoryTests.day) {
       clock = VirtualWallClock(time)
-      keeper = HistoryKeeper(directory: folder.path, keepFor: keepFor, scheduler: time, clock: clock)
+      keeper = TransferHistoryStore(directory: folder.path, keepFor: keepFor, scheduler: time, clock: clock)
       list = TransferList(limit: 2000, scheduler: time, clock: clock)
     }
 
@@ -38,7 +38,7 @@ struct HistoryTests {
     }
 
     func entries(before id: Int64? = nil, limit: Int = 100) throws -> [(id: Int64, entry: HistoryEntry)] {
-      var found: HistoryKeeper.Page?
+      var found: TransferHistoryStore.Page?
       keeper.read(before: id, limit: limit) { found = $0 }
       time.advance(by: .zero)
       return try #require(found).get()
@@ -99,7 +99,7 @@ struct HistoryTests {
     rig.keeper.keepFor = .zero
     _ = rig.end(.accepted)
     rig.time.advance(by: .seconds(1))
-    var page: HistoryKeeper.Page?
+    var page: TransferHistoryStore.Page?
     rig.keeper.read(before: nil, limit: 10) { page = $0 }
     rig.time.advance(by: .zero)
     #expect(throws: StoreError.self) { try #require(page).get() }
@@ -129,7 +129,7 @@ struct HistoryTests {
     // A file where the folder should be.
     try folder.write([1], to: "history")
     let rig = Rig(folder)
-    for _ in 0..<(HistoryKeeper.waitingLimit + 5) { _ = rig.end(.accepted, after: .milliseconds(1)) }
+    for _ in 0..<(TransferHistoryStore.waitingLimit + 5) { _ = rig.end(.accepted, after: .milliseconds(1)) }
     rig.time.advance(by: .milliseconds(1))
     #expect(rig.keeper.trouble != nil && rig.keeper.lost == 5)
     try folder.remove("history")
@@ -144,13 +144,13 @@ struct HistoryTests {
     await LoopActor.run {
       let rig = Rig(folder)
       var count = 0
-      for _ in 0..<HistoryKeeper.readLimit {
+      for _ in 0..<TransferHistoryStore.readLimit {
         #expect(rig.keeper.mayRead)
         rig.keeper.read(before: nil, limit: 1) { _ in count += 1 }
       }
       #expect(!rig.keeper.mayRead && count == 0)
       rig.time.advance(by: .zero)
-      #expect(rig.keeper.mayRead && count == HistoryKeeper.readLimit)
+      #expect(rig.keeper.mayRead && count == TransferHistoryStore.readLimit)
     }
   }
 

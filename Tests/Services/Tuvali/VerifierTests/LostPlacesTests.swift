@@ -8,7 +8,7 @@ import Testing
 struct LostPlacesTests {
   @Test("A peer whose transfer failed is remembered for 5 min after its last failure")
   func memory() {
-    var places = LostPlaces()
+    var places = FailedSessionPeers()
     let (peer, other) = (BluetoothAddress(1), BluetoothAddress(2))
     places.note(peer, at: .zero)
     places.note(peer, at: .zero.advanced(by: .seconds(100)))
@@ -19,7 +19,7 @@ struct LostPlacesTests {
 
   @Test("At most 256 failed peers are remembered, and the one remembered longest is forgotten")
   func limit() {
-    var places = LostPlaces()
+    var places = FailedSessionPeers()
     for number in 1...257 as ClosedRange<UInt64> {
       places.note(BluetoothAddress(number), at: .zero.advanced(by: .milliseconds(Int(number))))
     }

@@ -157,21 +157,21 @@ struct TransferNumbersTests {
 
   @Test("The stored last number is encoded as its table specifies, and invalid bytes give a named error")
   func noteLayout() throws {
-    var note = VaultNote()
+    var note = CredentialStoreNote()
     #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8))
     #expect(note.takeBlock() == 1..<1001)
     note.running = 0x0102
     #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 3, 0xE9] + [0, 0, 0, 0, 0, 0, 1, 2])
-    #expect(try VaultNote(reading: note.bytes) == note)
+    #expect(try CredentialStoreNote(reading: note.bytes) == note)
     let wrong: [([UInt8], WireError)] = [
       ([2] + note.bytes.dropFirst(), .badValue("version")),
       ([1] + [UInt8](repeating: 0, count: 16), .badValue("numbers")),
       ([1] + [UInt8](repeating: 0xFF, count: 16), .badValue("numbers")),
     ]
     for (bytes, error) in wrong {
-      #expect(throws: error) { try VaultNote(reading: bytes) }
+      #expect(throws: error) { try CredentialStoreNote(reading: bytes) }
     }
-    #expect(throws: WireError.self) { try VaultNote(reading: note.bytes + [0]) }
-    #expect(throws: WireError.self) { try VaultNote(reading: note.bytes.dropLast()) }
+    #expect(throws: WireError.self) { try CredentialStoreNote(reading: note.bytes + [0]) }
+    #expect(throws: WireError.self) { try CredentialStoreNote(reading: note.bytes.dropLast()) }
   }
 }

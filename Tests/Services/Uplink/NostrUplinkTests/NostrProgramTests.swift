@@ -81,7 +81,7 @@ private final class NostrProcess {
   func error(_ method: String, _ arguments: DBusValue..., from connection: BusConnection? = nil) async -> String {
     do throws(DBusError) {
       _ = try await (connection ?? node).call(
-        UplinkFace.busName, BusMesh.sinkPath, BusMesh.sinkInterface, method, arguments)
+        UplinkAdaptor.busName, BusMesh.sinkPath, BusMesh.sinkInterface, method, arguments)
       return ""
     } catch {
       return error.name.split(separator: ".").last.map(String.init) ?? ""
@@ -90,8 +90,8 @@ private final class NostrProcess {
 
   func property(_ name: String) async throws -> DBusValue {
     let values = try await node.call(
-      UplinkFace.busName, UplinkFace.path, "org.freedesktop.DBus.Properties", "Get",
-      [.string(UplinkFace.interfaceName), .string(name)])
+      UplinkAdaptor.busName, UplinkAdaptor.path, "org.freedesktop.DBus.Properties", "Get",
+      [.string(UplinkAdaptor.interfaceName), .string(name)])
     return values.first?.unwrapped ?? .string("")
   }
 
@@ -168,7 +168,7 @@ struct NostrProgramTests {
     #expect(process.end() == 0)
     try process.folder.remove("state/uplink/spool.key")
     let owned = Mailbox<String?>()
-    let watch = process.node.watchName(UplinkFace.busName) { owned.put($0) }
+    let watch = process.node.watchName(UplinkAdaptor.busName) { owned.put($0) }
     defer { watch.cancel() }
     try process.run()
     _ = try await owned.first { $0 != nil }

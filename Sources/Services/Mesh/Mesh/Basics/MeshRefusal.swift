@@ -13,7 +13,7 @@ public enum MeshRefusal: CodedError, Equatable {
   case name(MeshNameRefusal)
   case tooManyWait
   case linksFull
-  case tooManyLines
+  case tooManyPublicMessages
   case tooManyPings
   case relay
   case emptyFile
@@ -31,7 +31,7 @@ public enum MeshRefusal: CodedError, Equatable {
     case .name(let refusal): refusal.isUnknown ? "UnknownPeer" : "AmbiguousPeer"
     case .tooManyWait: "TooManyWait"
     case .linksFull: "LinksFull"
-    case .tooManyLines: "TooManyLines"
+    case .tooManyPublicMessages: "TooManyPublicMessages"
     case .tooManyPings: "TooManyPings"
     case .relay: "RelayOnly"
     case .emptyFile: "EmptyFile"
@@ -54,7 +54,7 @@ public enum MeshRefusal: CodedError, Equatable {
     case .tooManyWait: "Too many private messages wait for delivery: 100 for one peer, 1,000 in all, or 16 MiB."
     case .linksFull:
       "The message was not sent: the queues of the links to the neighbours are full. Try again in some seconds."
-    case .tooManyLines:
+    case .tooManyPublicMessages:
       "The message was not sent: neighbours accept \(Limits.publicMessagesPerMinute) public messages a minute from "
         + "one peer. Try again in some seconds."
     case .tooManyPings: "\(Limits.waitingPings) pings are already waiting for their answers."

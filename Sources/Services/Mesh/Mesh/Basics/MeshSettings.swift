@@ -83,8 +83,8 @@ public struct MeshSettings: SettingsSection {
   }
 
   /// Settings of the store.
-  var kept: MeshKeeper.Settings {
-    var kept = MeshKeeper.Settings(archive: archive)
+  var kept: NodeStore.Settings {
+    var kept = NodeStore.Settings(archive: archive)
     (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)
     return kept
   }

@@ -31,7 +31,7 @@ final class SharedFiles {
     (self.node, self.peers, self.messages) = (node, peers, messages)
   }
 
-  func restore(_ kept: KeptMesh) {
+  func restore(_ kept: StoredNode) {
     for file in kept.files { log.add(file) }
     for file in kept.deletedFiles { log.note(file) }
   }
@@ -59,7 +59,7 @@ final class SharedFiles {
   /// - Parameters:
   ///   - name: file name for the recipients, without folders of a path.
   ///   - mime: MIME type that the apps accept; empty to detect it from the content.
-  ///   - peer: name of the peer for ``MeshNameBook/peer(_:)``; empty for everybody.
+  ///   - peer: name of the peer for ``MeshNameIndex/peer(_:)``; empty for everybody.
   /// - Returns: the file's number.
   func send(
     file content: [UInt8], name: String, mime: String, to peer: String

@@ -37,8 +37,8 @@ enum BitchatGATT {
   static let advertisingTerms = AdvertisingTerms(.network)
 
   /// Peer ID in a scan result; nil if absent.
-  static func peer(in sighting: Sighting) -> PeerID? {
-    guard let bytes = sighting.serviceData(for: service), bytes.count == PeerID.size else { return nil }
+  static func peer(in scanResult: ScanResult) -> PeerID? {
+    guard let bytes = scanResult.serviceData(for: service), bytes.count == PeerID.size else { return nil }
     return PeerID(rawValue: bytes.reduce(0) { $0 << 8 | UInt64($1) })
   }
 }

@@ -318,7 +318,7 @@ final class MeshLinks {
     guard !isOurs(link) else { return true }
     // A link that is being cut counts as closed.
     let holders = ports.values.filter { $0.id != link && !$0.isCut }.map { holder(of: $0) }
-    switch LinkPlaces(node.settings.links, holders).outcome(at: node.now) {
+    switch LinkSlots(node.settings.links, holders).outcome(at: node.now) {
     case .free: return true
     case .full: return false
     case .insteadOf(let other):
@@ -330,13 +330,13 @@ final class MeshLinks {
   /// Whether this node initiated a link, or is about to.
   private func isOurs(_ link: LinkID) -> Bool { ports[link]?.isOurs == true || search.attempt?.link.id == link }
 
-  private func holder(of port: MeshPort) -> LinkPlaces.Holder {
-    LinkPlaces.Holder(
+  private func holder(of port: MeshPort) -> LinkSlots.Holder {
+    LinkSlots.Holder(
       link: port.id, isOurs: isOurs(port.id), isAttempt: search.attempt?.link.id == port.id, since: port.since,
       peer: relation(to: port))
   }
 
-  private func relation(to port: MeshPort) -> LinkPlaces.Holder.Peer {
+  private func relation(to port: MeshPort) -> LinkSlots.Holder.Peer {
     guard let peer = port.peer else { return .unknown }
     // A favourite's announce can be replayed by anybody.
     guard let marks = peers.marks[peer], node.engine?.hasBroughtItsPeer(port.id) == true else { return .known }

@@ -80,10 +80,11 @@ struct NeighbourFinder: Sendable {
   /// Signal strength of a peer's advertiser, in dBm; nil if unknown.
   func rssi(of peer: PeerID) -> Int? { advertisers.values.first { $0.peer == peer }?.rssi }
 
-  mutating func sighted(_ sighting: Sighting, at now: Instant) {
-    advertisers[sighting.address] = Advertiser(
-      peer: BitchatGATT.peer(in: sighting) ?? advertisers[sighting.address]?.peer, rssi: sighting.rssi,
-      since: advertisers[sighting.address]?.since ?? now, triedAt: advertisers[sighting.address]?.triedAt, heardAt: now)
+  mutating func sighted(_ scanResult: ScanResult, at now: Instant) {
+    advertisers[scanResult.address] = Advertiser(
+      peer: BitchatGATT.peer(in: scanResult) ?? advertisers[scanResult.address]?.peer, rssi: scanResult.rssi,
+      since: advertisers[scanResult.address]?.since ?? now, triedAt: advertisers[scanResult.address]?.triedAt,
+      heardAt: now)
     if advertisers.count > Self.limit, let oldest = advertisers.min(by: { $0.value.heardAt < $1.value.heardAt }) {
       advertisers[oldest.key] = nil
     }

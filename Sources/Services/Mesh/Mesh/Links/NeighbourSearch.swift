@@ -49,7 +49,7 @@ final class NeighbourSearch {
     /// Whether the connection is established.
     fileprivate var isConnected = false
     /// Whether the attempt was abandoned for another peer. Its end then does not count as a failure of its own peer.
-    fileprivate var gaveWay = false
+    fileprivate var evictedSessions = false
 
     fileprivate init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
       self.address = address
@@ -123,7 +123,7 @@ final class NeighbourSearch {
 
   private func heard(_ event: ScanEvent) {
     switch event {
-    case .sighted(let sighting): finder.sighted(sighting, at: node.now)
+    case .sighted(let scanResult): finder.sighted(scanResult, at: node.now)
     case .lost(let address): finder.lost(address)
     }
     find()
@@ -218,12 +218,12 @@ final class NeighbourSearch {
   /// Abandons an attempt whose advertiser seems to have left, if another one was reported meanwhile.
   private func giveUpIfOutdone(_ attempt: Attempt, _ linked: Set<BluetoothAddress>, _ peers: Set<PeerID>) {
     let now = node.now
-    guard !attempt.isConnected, !attempt.gaveWay else { return findTimer.set(nil) }
+    guard !attempt.isConnected, !attempt.evictedSessions else { return findTimer.set(nil) }
     let due = attempt.since.advanced(by: NeighbourFinder.attemptPatience)
     guard now >= due else { return findTimer.set(due) }
     findTimer.set(nil)
     guard finder.isOutdone(attempt.address, since: attempt.since, linked: linked, peers: peers, at: now) else { return }
-    attempt.gaveWay = true
+    attempt.evictedSessions = true
     finder.lost(attempt.address)
     attempt.link.disconnect()
   }
@@ -231,7 +231,7 @@ final class NeighbourSearch {
   /// Abandons the attempt if it is for this link.
   func abandon(_ link: LinkID) {
     guard let attempt, attempt.link.id == link else { return }
-    attempt.gaveWay = true
+    attempt.evictedSessions = true
     attempt.link.disconnect()
   }
 
@@ -279,7 +279,7 @@ final class NeighbourSearch {
       link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
       guard delegate?.hasPlace(forAttempt: link.id) == true else {
-        attempt.gaveWay = true
+        attempt.evictedSessions = true
         return link.disconnect()
       }
       delegate?.attemptConnected(link.id, to: attempt.address, mtu: mtu)
@@ -312,7 +312,7 @@ final class NeighbourSearch {
   private func ended(_ attempt: Attempt, _ reason: String) {
     self.attempt = nil
     if !attempt.isConnected { rest(after: attempt) }
-    if attempt.gaveWay {
+    if attempt.evictedSessions {
       finder.ended(attempt.address, at: node.now)
     } else if node.isRadioFree {
       finder.failed(attempt.address, at: node.now)

@@ -27,7 +27,7 @@ final class MeshMessages {
   }
 
   /// Restores the log of an earlier run, and passes the data that the engine needs to it.
-  func restore(_ kept: KeptMesh, in engine: inout MeshEngine) {
+  func restore(_ kept: StoredNode, in engine: inout MeshEngine) {
     let (now, time) = (node.now, node.time)
     log.restore(kept.messages, highest: kept.highestNumber)
     for message in kept.messages where message.state == .delivered && !message.messageIDs.isEmpty {
@@ -62,7 +62,7 @@ final class MeshMessages {
     try check(text)
     guard (try? PublicText(text)) != nil else { throw .tooManyCharacters }
     guard !links.areFull else { throw .linksFull }
-    guard node.engine?.takeOwnLine(at: node.now) != false else { throw .tooManyLines }
+    guard node.engine?.takeOwnLine(at: node.now) != false else { throw .tooManyPublicMessages }
     guard let said = node.engine?.say(text, at: node.now, time: node.time) else { throw node.notReady() }
     let message = MeshMessage(
       number: log.takeNumber(), time: node.time, conversation: nil, sender: node.ownID, nickname: node.nickname,
@@ -76,7 +76,7 @@ final class MeshMessages {
   /// Sends a private message. It is repeated for a day until the peer acknowledges it.
   ///
   /// - Parameters:
-  ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
+  ///   - name: name of the peer for ``MeshNameIndex/peer(_:)``.
   ///   - then: called when the message is committed to disk, or the store fails.
   /// - Returns: the message's number.
   func tell(

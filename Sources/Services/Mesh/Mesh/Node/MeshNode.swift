@@ -15,7 +15,7 @@ final class MeshNode {
   let radio: any Radio
   let scheduler: any Scheduler
   let clock: any WallClock
-  let keeper: MeshKeeper
+  let keeper: NodeStore
   let makeRandom: @LoopActor () -> any RandomSource & Sendable
   /// Notifies of changed properties of the node.
   let changes = Observers<Void>()
@@ -46,7 +46,7 @@ final class MeshNode {
   }
 
   init(
-    radio: any Radio, scheduler: any Scheduler, settings: MeshSettings, keeper: MeshKeeper, clock: any WallClock,
+    radio: any Radio, scheduler: any Scheduler, settings: MeshSettings, keeper: NodeStore, clock: any WallClock,
     random: @escaping @LoopActor () -> any RandomSource & Sendable
   ) {
     self.radio = radio
@@ -72,7 +72,7 @@ final class MeshNode {
   var ownID: PeerID { engine?.identity.id ?? PeerID(rawValue: 0) }
 
   /// Returns an engine with the stored identity, pinned keys and public messages.
-  func makeEngine(from kept: KeptMesh) -> MeshEngine {
+  func makeEngine(from kept: StoredNode) -> MeshEngine {
     chosenNickname = kept.nickname
     erased = kept.erased
     var engine = MeshEngine(identity: kept.identity, configuration: configuration, random: makeRandom())

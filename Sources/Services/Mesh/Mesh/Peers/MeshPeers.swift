@@ -57,7 +57,7 @@ final class MeshPeers {
   private var troubles = PeerTroubles()
   private lazy var troubleTimer = Deadline(node.scheduler) { [weak self] in self?.dropTroubles() }
   /// Results of requested proofs.
-  private(set) var proofs = ProofBoard()
+  private(set) var proofs = ProofResults()
   /// Limits how many peers per minute are newly stored because of public messages.
   private var writersNoted = RateLimiter<Bool>(perMinute: MeshPeers.writersPerMinute, capacity: 1)
   /// Limits the reported renames per peer.
@@ -91,7 +91,7 @@ final class MeshPeers {
   /// Drops everything for a wipe.
   func forgetAll() {
     (marks, unkeptNotices) = ([:], [:])
-    (proofs, troubles) = (ProofBoard(), PeerTroubles())
+    (proofs, troubles) = (ProofResults(), PeerTroubles())
   }
 
   // MARK: Properties of a peer
@@ -134,13 +134,13 @@ final class MeshPeers {
   // MARK: Names
 
   /// Names of all known peers, and of this node.
-  var nameBook: MeshNameBook {
-    var book = MeshNameBook()
+  var nameBook: MeshNameIndex {
+    var book = MeshNameIndex()
     for peer in known {
       let marks = marks[peer]
       book.add(
         peer.description, nickname: name(of: peer), verifiedName: marks?.verifiedName ?? "",
-        heldNames: marks?.heldNames ?? [])
+        nicknameHistory: marks?.nicknameHistory ?? [])
     }
     if let own = node.engine?.identity.id { book.add(own: own.description, nickname: node.nickname) }
     return book
@@ -148,10 +148,10 @@ final class MeshPeers {
 
   func name(of peer: PeerID) -> String { node.engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
 
-  /// Resolves a text to a peer: ``MeshNameBook/peer(_:)``.
+  /// Resolves a text to a peer: ``MeshNameIndex/peer(_:)``.
   func peer(called text: String) throws(MeshRefusal) -> PeerID {
     // An ID is resolved without names.
-    if let id = MeshNameBook.id(text), let peer = try? PeerID(text: id) { return peer }
+    if let id = MeshNameIndex.id(text), let peer = try? PeerID(text: id) { return peer }
     let id: String
     do throws(MeshNameRefusal) { id = try nameBook.peer(text) } catch { throw .name(error) }
     guard let peer = try? PeerID(text: id) else { throw .name(MeshNameRefusal(unknown: text)) }
@@ -437,7 +437,7 @@ final class MeshPeers {
 
   /// Handles the result of a proof. Only a successful one marks the peer as verified; a failed one revokes nothing.
   func proved(_ peer: PeerID, _ outcome: MeshEngine.ProofOutcome) {
-    proofs.note(ProofBoard.Standing(outcome), of: peer)
+    proofs.note(ProofResults.ProofState(outcome), of: peer)
     changes.call(peer)
     // A fingerprint counts when it was compared, a code when it is proven.
     if outcome == .proven, proofs.isByCode(peer) || marks[peer]?.isVerified != true {
@@ -468,11 +468,11 @@ extension PeerMarks {
   /// Stores the nickname of a trusted peer, and drops the names of one that is not trusted.
   mutating func holdName() {
     guard isTrusted else {
-      (heldNames, verifiedName) = ([], "")
+      (nicknameHistory, verifiedName) = ([], "")
       return
     }
-    guard !nickname.isEmpty, !heldNames.contains(where: { NicknameText.isSame($0, nickname) }) else { return }
-    heldNames = Array((heldNames + [nickname]).suffix(Self.mostHeldNames))
+    guard !nickname.isEmpty, !nicknameHistory.contains(where: { NicknameText.isSame($0, nickname) }) else { return }
+    nicknameHistory = Array((nicknameHistory + [nickname]).suffix(Self.nicknameHistoryLimit))
   }
 }
 

@@ -26,7 +26,7 @@ final class MeshPings {
   /// Pings a peer.
   ///
   /// - Parameters:
-  ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
+  ///   - name: name of the peer for ``MeshNameIndex/peer(_:)``.
   ///   - then: called once, within 10 s.
   func ping(_ name: String, then: @escaping @LoopActor (Outcome) -> Void) throws(MeshRefusal) {
     let peer = try peers.peer(called: name)

@@ -33,7 +33,7 @@ public final class MeshService {
   ///   - keeper: the persistent store.
   ///   - random: makes random sources for keys and nonces.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: MeshSettings, keeper: MeshKeeper,
+    radio: any Radio, scheduler: any Scheduler, settings: MeshSettings, keeper: NodeStore,
     clock: any WallClock = SystemWallClock(),
     random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
   ) {
@@ -83,12 +83,12 @@ public final class MeshService {
     }
   }
 
-  private func newIdentity() -> KeptMesh {
+  private func newIdentity() -> StoredNode {
     var random = node.makeRandom()
-    return KeptMesh(identity: MeshEngine.Identity(randomFrom: &random))
+    return StoredNode(identity: MeshEngine.Identity(randomFrom: &random))
   }
 
-  private func restore(_ kept: KeptMesh) {
+  private func restore(_ kept: StoredNode) {
     isWipeOwed = false
     var engine = node.makeEngine(from: kept)
     peers.restore(kept.peers, in: &engine)
@@ -169,7 +169,7 @@ public final class MeshService {
   }
 
   private func wiped(
-    _ result: Result<MeshKeeper.Wiped, StoreError>, _ then: @LoopActor ((any CodedError)?) -> Void
+    _ result: Result<NodeStore.Wiped, StoreError>, _ then: @LoopActor ((any CodedError)?) -> Void
   ) {
     switch result {
     case .success(let wiped):

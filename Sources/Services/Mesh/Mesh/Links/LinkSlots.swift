@@ -1,0 +1,91 @@
+import Common
+
+/// Decides which links get a slot, and whether an incoming link replaces another.
+///
+/// Some slots are reserved for outgoing links, so that peers that connect cannot isolate the node from others.
+struct LinkSlots: Sendable {
+  /// One slot in `ownShare`, but at least `fewestOwn`, is reserved for outgoing links. With `fewestOwn` slots or fewer,
+  /// none is reserved.
+  static let ownShare = 3
+  static let fewestOwn = 2
+  /// Minimum time of a link in its slot while its peer is unknown. The apps announce themselves within a second, and
+  /// again soon.
+  static let unknownTime = Duration.seconds(5)
+  /// Minimum time of a link with a known peer. A phone that loses its link reconnects at once; without a minimum,
+  /// phones would replace each other endlessly.
+  static let knownTime = Duration.seconds(300)
+
+  /// Link with a slot.
+  struct Holder: Sendable {
+    /// Relation of the peer to this node.
+    enum Peer: Sendable {
+      /// The peer has not announced itself, or has left.
+      case unknown
+      case known
+      /// The peer is a favourite, or verified.
+      case chosen
+    }
+
+    let link: LinkID
+    /// Whether this node initiated the link.
+    let isOurs: Bool
+    /// Whether the link is still being established, and can be abandoned.
+    var isAttempt = false
+    /// Since when the link has its slot.
+    let since: Instant
+    let peer: Peer
+  }
+
+  /// Decision about an incoming link.
+  enum Outcome: Hashable, Sendable {
+    /// A slot is free.
+    case free
+    /// This link must be evicted first.
+    case insteadOf(LinkID)
+    /// There is no slot.
+    case full
+  }
+
+  /// Number of slots.
+  let limit: Int
+  let holders: [Holder]
+
+  init(_ limit: Int, _ holders: [Holder]) {
+    (self.limit, self.holders) = (limit, holders)
+  }
+
+  /// Number of slots reserved for outgoing links.
+  var own: Int { limit > Self.fewestOwn ? max(Self.fewestOwn, limit / Self.ownShare) : 0 }
+
+  /// Decides about an incoming link.
+  func outcome(at now: Instant) -> Outcome {
+    let theirs = holders.filter { !$0.isOurs }
+    if hasPlace(holders.count, theirs.count) { return .free }
+    // An incoming link replaces an attempt. Otherwise two nodes with one slot each, which try others, would reject each
+    // other.
+    if hasPlace(holders.count - 1, theirs.count), let attempt = holders.first(where: \.isAttempt) {
+      return .insteadOf(attempt.link)
+    }
+    // After the limit was lowered, more than one link would have to be evicted.
+    guard hasPlace(holders.count - 1, theirs.count - 1), let first = Self.first(of: theirs, at: now) else {
+      return .full
+    }
+    return .insteadOf(first.link)
+  }
+
+  /// Whether a slot is free beside `all` links, `theirs` of them incoming.
+  private func hasPlace(_ all: Int, _ theirs: Int) -> Bool { all < limit && theirs < limit - own }
+
+  /// Link to evict: the oldest with an unknown peer, else the oldest with a known one. Links of favourites and verified
+  /// peers are not evicted.
+  private static func first(of theirs: [Holder], at now: Instant) -> Holder? {
+    oldest(.unknown, of: theirs, from: unknownTime, at: now) ?? oldest(.known, of: theirs, from: knownTime, at: now)
+  }
+
+  private static func oldest(
+    _ peer: Holder.Peer, of theirs: [Holder], from age: Duration, at now: Instant
+  ) -> Holder? {
+    theirs.filter { $0.peer == peer && $0.since.advanced(by: age) <= now }
+      .min { ($0.since, $0.link.number) < ($1.since, $1.link.number) }
+  }
+}
