@@ -52,7 +52,10 @@ struct DaemonTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let file = folder.appendingPathComponent("conf")
     let sections = Set(ServiceList.all.configuration.table.map(\.section)).sorted()
-    #expect(sections == ["Broadcast", "Bus", "Log", "Mesh", "PresenceRadio", "Radio", "Store", "Verifier", "Wallet"])
+    #expect(
+      sections == [
+        "Broadcast", "Bus", "Log", "Mesh", "Metrics", "PresenceRadio", "Radio", "Store", "Verifier", "Wallet",
+      ])
     let headers = sections.map { "[\($0)]\n" }.joined()
     try headers.write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 0)
@@ -60,7 +63,7 @@ struct DaemonTests {
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
     try (headers + "[Verifier]\nName=\"Gate 1\"\nName=Gate 2\n").write(to: file, atomically: true, encoding: .utf8)
     let twice = try Self.run(["--check-config", "--config", file.path])
-    #expect(twice.status == 1 && twice.complaint.contains("is set more than once, on lines 11 and 12."), "\(twice)")
+    #expect(twice.status == 1 && twice.complaint.contains("is set more than once, on lines 12 and 13."), "\(twice)")
     // More than the unit's MemoryMax= permits.
     try "[Verifier]\nKeptBytes=1G\n".write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)

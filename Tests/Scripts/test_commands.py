@@ -143,7 +143,7 @@ def described(page: str) -> dict[tuple[str, str], str]:
 
 
 def test_the_arguments_of_a_busctl_call_are_those_in_the_reference() -> None:
-    methods = described((TOP / "docs" / "dbus.md").read_text())
+    methods = described((TOP / "docs" / "dbus").with_suffix(".md").read_text())
     calls = [shlex.split(command.text) for command in COMMANDS if command.text.startswith("busctl call org.earshot")]
     assert calls
     for _, _, _, _, interface, method, *arguments in calls:

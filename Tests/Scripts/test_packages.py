@@ -137,7 +137,7 @@ def test_the_changelog_of_the_first_release_names_every_package() -> None:
 
 def test_the_guide_for_operators_lists_every_package() -> None:
     assert packages() == set(
-        re.findall(r"^\| `([a-z0-9-]+)` \| ", (TOP / "docs" / "operating.md").read_text(), re.MULTILINE)
+        re.findall(r"^\| `([a-z0-9-]+)` \| ", (TOP / "docs" / "operating").with_suffix(".md").read_text(), re.MULTILINE)
     )
 
 

@@ -7,7 +7,7 @@ extension SharedRadio {
   func connect(
     to address: BluetoothAddress, for tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
-    guard driver.status.state != .waiting else { throw .notReady(driver.status.reason) }
+    guard presentStatus.state != .waiting else { throw .notReady(presentStatus.reason) }
     let id = LinkPlan.ConnectionID(number: nextNumber())
     let state = SharedLink(id, handler, self)
     connections[id] = state
@@ -84,7 +84,7 @@ extension SharedRadio {
     to address: BluetoothAddress, on profile: StreamProfile, for tenant: LinkPlan.TenantID,
     then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
   ) throws(RadioError) -> Registration {
-    guard driver.status.state != .waiting else { throw .notReady(driver.status.reason) }
+    guard presentStatus.state != .waiting else { throw .notReady(presentStatus.reason) }
     guard !isQuietWanted(by: tenant) else { throw .notReady("Another service needs the radio at the moment.") }
     return try driver.connect(to: address, on: profile, then: then)
   }

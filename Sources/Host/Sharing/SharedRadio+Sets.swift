@@ -36,7 +36,7 @@ extension SharedRadio {
 
   /// The reason why data was not broadcast within its longest wait.
   func refusal(of id: AdvertisingPlan.ID, after wait: Duration) -> RadioError {
-    guard driver.status.state != .waiting else { return .notReady(driver.status.reason) }
+    guard presentStatus.state != .waiting else { return .notReady(presentStatus.reason) }
     return advertisingPlan.shows(id) ? .timedOut("advertise") : .noSlot(after: wait)
   }
 
@@ -120,7 +120,7 @@ final class SharedSet: AdvertisingSet {
     try advertisement.checkLengths()
     guard let radio else { throw .notReady("The radio was closed.") }
     if case .closed = state { throw .notReady("The advertisement set is closed.") }
-    guard radio.driver.status.state != .waiting else { throw .notReady(radio.driver.status.reason) }
+    guard radio.presentStatus.state != .waiting else { throw .notReady(radio.presentStatus.reason) }
     if let (airing, event) = endOfPresent {
       // Events are never sent from within this call.
       scheduler.soon { airing.tell(event) }

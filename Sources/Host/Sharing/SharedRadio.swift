@@ -12,7 +12,7 @@ public final class SharedRadio {
   let scheduler: any Scheduler
   let statusObservers = Observers<RadioStatus>()
   /// The status that the driver reported last. The driver's present status may differ for a moment, and change back
-  /// without a report: a service that had read it would keep it.
+  /// without a report: a service that had read it would not read it again.
   public private(set) var status: RadioStatus
 
   // Links and applications: also SharedRadio+Serving, SharedRadio+Connecting.
@@ -94,6 +94,9 @@ public final class SharedRadio {
       Tally("RefusedAttempts", plan.counters.refusedAttempts),
     ]
   }
+
+  /// The present status of the driver, for decisions whose result is not stored.
+  var presentStatus: RadioStatus { driver.status }
 
   /// Calls `handler` on every change of `status` from now on.
   public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {

@@ -6,9 +6,9 @@ import Crypto
 ///
 /// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session
 /// slot with its first size. Between the two, while a person chooses a credential, the session uses only a link. When
-/// all slots are in use, the session that uses its slot least loses the slot (`SessionHealth`). When a link is needed, the
-/// session whose wallet has sent nothing for the longest time since its Identify ends. While there is no capacity for a
-/// credential, no wallet is invited.
+/// all slots are in use, the session that uses its slot least loses the slot (`SessionHealth`). When a link is needed,
+/// the session whose wallet has sent nothing for the longest time since its Identify ends. While there is no capacity
+/// for a credential, no wallet is invited.
 ///
 /// An Identify does not identify the code that the phone has read. The engine derives session keys for every code that
 /// the phone may have read (`InvitationKeys`), and the frame shows which of them is right.

@@ -260,8 +260,8 @@ async def numbered(
 ) -> AsyncIterator[Any]:
     """Yields messages with a higher number than `after`, and then each new one; None for `after` yields new ones only.
 
-    If the service was not running at the begin, its messages of earlier runs are not new. If its numbers are lower after
-    a restart, because its state was erased or its clock was set back, all its messages are.
+    If the service was not running at the begin, its messages of earlier runs are not new. If its numbers are lower
+    after a restart, because its state was erased or its clock was set back, all its messages are.
     """
     last = after
     is_new_run = False

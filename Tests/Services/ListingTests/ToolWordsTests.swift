@@ -71,7 +71,7 @@ struct ToolWordsTests {
         for kind in found { kinds[kind, default: 0] += 1 }
       }
     }
-    #expect(kinds.count == 5, "\(kinds)")
+    #expect(kinds.count == 6, "\(kinds)")
   }
 
   @Test("`earshot explain` explains the checker's reasons as the checker's manual does")

@@ -49,8 +49,8 @@ extension MeshEngine {
     return true
   }
 
-  /// Whether a public message is within the limits of its sender and of the origin of its link (`PublicMessageQuota`). Counts
-  /// the message.
+  /// Whether a public message is within the limits of its sender and of the origin of its link (`PublicMessageQuota`).
+  /// Counts the message.
   mutating func takeLine(of peer: PeerID, _ arrival: Arrival, _ turn: Turn) -> Bool {
     let isDear = favourites.contains(peer) || isVerified(peer)
     guard gate.takeLine(from: peer, isDear: isDear, over: origin(of: arrival.link), at: turn.now) else {

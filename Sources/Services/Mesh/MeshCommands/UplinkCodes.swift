@@ -57,8 +57,8 @@ enum UplinkCodes {
     (
       "UplinkProxyLost", "0d5b7e0c3f9a4c5f8a36b1f2e47d9c60",
       "The proxy for Nostr relays cannot be used. The message gives the address and the reason. Nothing is sent to "
-        + "relays meanwhile, and messages wait. The service asks the proxy again at intervals of up to 1 min. Start the "
-        + "proxy, or set Proxy= in uplink.conf."
+        + "relays meanwhile, and messages wait. The service checks the proxy again at intervals of up to 1 min. Start "
+        + "the proxy, or set Proxy= in uplink.conf."
     ),
     (
       "UplinkProxyFound", "a8c41d6f2b7e4d0c9e15f3760bd284ea",
@@ -68,8 +68,8 @@ enum UplinkCodes {
     (
       "UplinkStoreFailed", "6e92f0b4d7c34a18b3f1c85e29a06d7b",
       "The Nostr key or the outbox cannot be stored or read. The message names the file and the reason. If the key "
-        + "cannot be read, nothing is sent or received. A message that cannot be stored is refused, and earshotd hands it "
-        + "over again."
+        + "cannot be read, nothing is sent or received. A message that cannot be stored is refused, and earshotd "
+        + "passes it to the uplink again."
     ),
     (
       "UplinkWiped", "f47a2c9e815b4d36a0d8e6135bc7f092",

@@ -7,8 +7,8 @@ import Loop
 import Store
 import Transfers
 
-/// Stores received credentials until they are judged and fetched. A `CredentialStorePlan` decides; this class performs its
-/// actions, disk operations outside of the loop, and reports results and time.
+/// Stores received credentials until they are judged and fetched. A `CredentialStorePlan` decides; this class performs
+/// its actions, disk operations outside of the loop, and reports results and time.
 @LoopActor
 public final class CredentialStore {
   public typealias Opening = @Sendable () throws(StoreError) -> RecordSpool

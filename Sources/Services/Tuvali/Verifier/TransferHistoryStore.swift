@@ -19,6 +19,8 @@ public final class TransferHistoryStore {
   /// Maximum reads that wait for the disk. Credentials are stored on the same disk, and must not wait behind a thousand
   /// reads of many programs.
   static let readLimit = 8
+  /// Maximum time that a read waits for writes.
+  private static let readPatience = Duration.seconds(2)
   /// Interval in which entries that have become too old are removed.
   private static let pruneInterval = Duration.seconds(3600)
 
@@ -86,18 +88,23 @@ public final class TransferHistoryStore {
   /// Forgets a transfer that is no longer listed.
   func forget(_ number: Int) { recorded.remove(number) }
 
-  /// Reads a page of entries.
+  /// Reads a page of entries, after the writes that are due have ended; at the latest after `readPatience`.
   ///
   /// - Parameters:
   ///   - id: an ID of an earlier page; nil for the newest entries.
   ///   - limit: maximum entries, at most `pageLimit`.
   public func read(before id: Int64?, limit: Int, then: @escaping @LoopActor (Page) -> Void) {
-    guard let path, keepFor > .zero else {
+    guard path != nil, keepFor > .zero else {
       let error = StoreError(.missing, "There is no history, because of HistoryFor=0s or without a state directory.")
       return scheduler.soon { then(.failure(error)) }
     }
     let limit = max(0, min(limit, Self.pageLimit))
     reading += 1
+    whenIdle(within: Self.readPatience) { [weak self] in self?.readFile(before: id, limit, then) }
+  }
+
+  private func readFile(before id: Int64?, _ limit: Int, _ then: @escaping @LoopActor (Page) -> Void) {
+    guard let path else { return }
     disk.offload(
       { [file] () -> Page in
         do throws(StoreError) {

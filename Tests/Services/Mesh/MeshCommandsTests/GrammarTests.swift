@@ -12,7 +12,7 @@ struct GrammarTests {
   private static let tool = ToolProgram([MeshTool.part], version: "1")
   private static let verbs = [
     "show", "say", "tell", "send", "files", "log", "peers", "ping", "map", "verify", "nick", "announce", "favourite",
-    "block", "forget", "wipe", "decode",
+    "block", "forget", "uplink", "wipe", "decode",
   ]
 
   @Test("Every verb of `earshot mesh` has help, completion, --json and an action")

@@ -57,7 +57,8 @@ struct LogTests {
     defer { stand.close() }
     stand.messages = [(1, MeshStand.own), (2, MeshStand.alice)].map {
       MeshMessageView(
-        number: $0.0, time: UInt64($0.0) * 1000, conversation: MeshStand.alice, sender: $0.1, nickname: "",
+        number: $0.0, time: UInt64($0.0) * 1000, conversation: MeshStand.alice, sender: $0.1,
+        nickname: $0.1 == MeshStand.own ? "desk" : "alice",
         text: "far", state: $0.1 == MeshStand.own ? .sent : .seen, isByUplink: true)
     }
     #expect(

@@ -88,8 +88,8 @@ struct MeshRecordTests {
   }
 
   /// The prefixes of a record that are valid records: a pin without its proof, a message or an envelope without the
-  /// mark of the device that delivered it, a peer that ends after its nickname or without its key for the uplink, and a waiting message that ends after
-  /// its pieces or without the byte of a wrong date.
+  /// mark of the device that delivered it, a peer that ends after its nickname or without its key for the uplink, and a
+  /// waiting message that ends after its pieces or without the byte of a wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
     switch record {
     case .pin(_, _, isProven: true): return [Array(try record.bytes().dropLast())]

@@ -220,7 +220,7 @@ struct UplinkServiceTests {
   func otherTexts() throws {
     let folder = try Self.folder()
     let (_, ann, bob) = try Self.pair(folder)
-    ann.send("zero \u{0} and \u{FFFE}", to: bob.key, as: "1")
+    ann.send("a noncharacter: \u{FFFE}", to: bob.key, as: "1")
     ann.send("good morning", to: bob.key, as: "2")
     #expect(bob.mesh.delivered.map(\.text) == ["good morning"])
     #expect(bob.counter("UnsendableTexts") == 1)
