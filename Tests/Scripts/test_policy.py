@@ -47,7 +47,8 @@ HEAD = """<busconfig><type>system</type><listen>unix:path={folder}/bus</listen><
 <allow receive_type="method_call"/><allow receive_type="method_return"/><allow receive_type="error"/>
 <allow receive_type="signal"/><allow send_destination="org.freedesktop.DBus"/></policy>
 """
-#: Answers each call with nothing, and each call of Shout with a signal to everybody.
+#: Answers each call with the number of signals of earshotd that it has received, and sends a signal to everybody for a
+#: call of Shout.
 SERVICE = """
 import asyncio, sys
 from dbus_fast import Message, MessageType
@@ -55,12 +56,17 @@ from dbus_fast.aio import MessageBus
 
 async def main():
     bus = await MessageBus(bus_address=sys.argv[1]).connect()
+    heard = []
     def answer(message):
+        if message.member == "Shouted" and message.path == "/org/earshot":
+            heard.append(message.path)
         if message.message_type is MessageType.METHOD_CALL:
             if message.member == "Shout":
                 bus.send(Message.new_signal(message.path, "org.earshot.Test1", "Shouted"))
-            return Message.new_method_return(message)
+            return Message.new_method_return(message, "u", [len(heard)])
     bus.add_message_handler(answer)
+    daemon, rule = "org.freedesktop.DBus", "type='signal',interface='org.earshot.Test1'"
+    await bus.call(Message(daemon, "/org/freedesktop/DBus", daemon, "AddMatch", signature="s", body=[rule]))
     await bus.request_name(sys.argv[2])
     print("ready", flush=True)
     await bus.wait_for_disconnect()
@@ -82,6 +88,24 @@ async def main():
             assert reply.message_type is MessageType.METHOD_RETURN, reply.body
             permitted.append([name, path, interface, member])
     print(json.dumps(permitted))
+
+asyncio.run(main())
+"""
+#: Has earshotd send a signal, and writes how many signals the named services have received.
+COUNTER = """
+import asyncio, sys
+from dbus_fast import Message
+from dbus_fast.aio import MessageBus
+
+async def main():
+    bus = await MessageBus(bus_address=sys.argv[1]).connect()
+    counts = []
+    # The signal precedes the answer to Shout, so the service has it before the next call.
+    for name, member in [("org.earshot", "Shout"), *((name, "Count") for name in sys.argv[2:])]:
+        call = Message(destination=name, path="/org/earshot", interface="org.earshot.Test1", member=member)
+        reply = await bus.call(call)
+        counts += reply.body
+    print(*counts[1:])
 
 asyncio.run(main())
 """
@@ -233,3 +257,13 @@ def test_signals_of_the_other_daemons_are_for_the_group(machine: Machine, groups
     assert machine.call(calls, "root") == calls
     assert listener.stdout is not None
     assert len(listener.stdout.read().split()) == count
+
+
+@pytest.mark.parametrize("name", ["org.earshot.Presence", "org.earshot.Nostr"])
+def test_signals_of_earshotd_reach_the_daemons_that_use_it(machine: Machine, name: str) -> None:
+    def count() -> int:
+        words = [sys.executable, "-c", COUNTER, machine.address, name]
+        return int(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+    before = count()
+    assert count() == before + 1
