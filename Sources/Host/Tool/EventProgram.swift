@@ -99,7 +99,7 @@ public final class EventProgram {
     }
   }
 
-  private static func isExecutable(_ path: String) -> Bool {
+  private nonisolated static func isExecutable(_ path: String) -> Bool {
     var status = stat()
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && access(path, X_OK) == 0
   }
