@@ -245,8 +245,10 @@ def until(condition: object) -> None:
 @pytest.mark.parametrize("command", RUN, ids=lambda command: f"{command.place} {command.text}")
 def test_a_command_of_the_pages_succeeds(command: Command, place: Path) -> None:
     folder = Path((place / ".folder").read_text())
+    # A shell without job control starts background jobs, such as these tests, with SIGINT ignored.
     process = subprocess.Popen(
-        ["bash", "-c", command.text], cwd=place, env=environment(folder), stdin=subprocess.DEVNULL,
+        ["env", "--default-signal=INT", "bash", "-c", command.text],
+        cwd=place, env=environment(folder), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     is_endless = matches("endless", command.text)
