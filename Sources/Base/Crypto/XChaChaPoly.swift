@@ -49,6 +49,33 @@ public enum XChaChaPoly {
     return plaintext
   }
 
+  /// A random nonce, followed by the ciphertext and the tag:
+  ///
+  ///     nonce       24, random
+  ///     ciphertext  as long as the plaintext
+  ///     tag         16
+  ///
+  /// Throws `badLength` for a wrong key.
+  public static func sealWithNonce(
+    _ plaintext: some Collection<UInt8>, key: SecretBytes, aad: [UInt8] = [],
+    randomFrom random: inout some RandomSource
+  ) throws(CryptoError) -> [UInt8] {
+    let nonce = random.bytes(nonceSize)
+    return nonce + (try seal(plaintext, key: key, nonce: nonce, aad: aad))
+  }
+
+  /// Opens the output of `sealWithNonce`.
+  ///
+  /// Throws `authenticationFailed` if anything was altered or is too short to hold a nonce and a tag; `badLength` for a
+  /// wrong key.
+  public static func openWithNonce(
+    _ sealed: some Collection<UInt8>, key: SecretBytes, aad: [UInt8] = []
+  ) throws(CryptoError) -> [UInt8] {
+    try checkLength(key.count, is: keySize, of: "XChaCha20-Poly1305 key")
+    guard sealed.count >= nonceSize + tagSize else { throw .authenticationFailed }
+    return try open(sealed.dropFirst(nonceSize), key: key, nonce: Array(sealed.prefix(nonceSize)), aad: aad)
+  }
+
   private static func check(key: SecretBytes, nonce: [UInt8]) throws(CryptoError) {
     try checkLength(key.count, is: keySize, of: "XChaCha20-Poly1305 key")
     try checkLength(nonce.count, is: nonceSize, of: "XChaCha20-Poly1305 nonce")

@@ -33,12 +33,10 @@ enum AppCipher {
     guard text.utf8.starts(with: mark.utf8), let bytes = try? Base64URL.decode(text.dropFirst(mark.count)),
       bytes.count > XChaChaPoly.nonceSize + XChaChaPoly.tagSize
     else { return nil }
-    let nonce = Array(bytes.prefix(XChaChaPoly.nonceSize))
-    let sealed = bytes.dropFirst(XChaChaPoly.nonceSize)
     let point = try key.sharedPoint(with: sender)
     for candidate in [point, negated(point)] {
       do throws(CryptoError) {
-        return try XChaChaPoly.open(sealed, key: try messageKey(candidate), nonce: nonce)
+        return try XChaChaPoly.openWithNonce(bytes, key: try messageKey(candidate))
       } catch .authenticationFailed {
         continue
       }

@@ -172,6 +172,43 @@ struct CipherTests {
     }
   }
 
+  @Test("XChaCha20-Poly1305 with a nonce in front draws another nonce for each text, and opens the text without it")
+  func nonceInFront() throws {
+    var random = SeededRandom(seed: 6)
+    var same = random
+    let sealed = try XChaChaPoly.sealWithNonce([1, 2, 3], key: Self.key, aad: [9], randomFrom: &random)
+    let nonce = same.bytes(24)
+    let plain = try XChaChaPoly.seal([1, 2, 3], key: Self.key, nonce: nonce, aad: [9])
+    #expect(sealed == nonce + plain)
+    #expect(try XChaChaPoly.openWithNonce(([0] + sealed)[1...], key: Self.key, aad: [9]) == [1, 2, 3])
+    let again = try XChaChaPoly.sealWithNonce([1, 2, 3], key: Self.key, aad: [9], randomFrom: &random)
+    #expect(again != sealed)
+    let empty = try XChaChaPoly.sealWithNonce([UInt8](), key: Self.key, randomFrom: &random)
+    #expect(try XChaChaPoly.openWithNonce(empty, key: Self.key).isEmpty)
+  }
+
+  @Test("XChaCha20-Poly1305 with a nonce in front refuses a changed or cut text, and a key of another length")
+  func nonceInFrontAltered() throws {
+    var random = SeededRandom(seed: 7)
+    let sealed = try XChaChaPoly.sealWithNonce([1, 2, 3], key: Self.key, aad: [9], randomFrom: &random)
+    for index in sealed.indices {
+      var altered = sealed
+      altered[index] ^= 1
+      #expect(throws: CryptoError.authenticationFailed) {
+        try XChaChaPoly.openWithNonce(altered, key: Self.key, aad: [9])
+      }
+      #expect(throws: CryptoError.authenticationFailed) {
+        try XChaChaPoly.openWithNonce(sealed.prefix(index), key: Self.key, aad: [9])
+      }
+    }
+    #expect(throws: CryptoError.authenticationFailed) { try XChaChaPoly.openWithNonce(sealed, key: Self.key) }
+    let shortKey = SecretBytes(copying: 0..<31)
+    let short = CryptoError.badLength("XChaCha20-Poly1305 key", expected: 32, got: 31)
+    #expect(throws: short) { try XChaChaPoly.openWithNonce(sealed, key: shortKey) }
+    #expect(throws: short) { try XChaChaPoly.openWithNonce([UInt8](), key: shortKey) }
+    #expect(throws: short) { try XChaChaPoly.sealWithNonce([1], key: shortKey, randomFrom: &random) }
+  }
+
   @Test("32 tasks that seal and open with one AEAD key at the same time get correct results")
   func threads() async throws {
     let right = await withTaskGroup(of: Bool.self, returning: Int.self) { group in

@@ -22,9 +22,8 @@ struct RecordSeal: Sendable {
   }
 
   mutating func seal(_ content: [UInt8], id: Int64, time: UInt64) throws(StoreError) -> [UInt8] {
-    let nonce = random.bytes(XChaChaPoly.nonceSize)
     do throws(CryptoError) {
-      return nonce + (try XChaChaPoly.seal(content, key: key, nonce: nonce, aad: Self.place(id, time)))
+      return try XChaChaPoly.sealWithNonce(content, key: key, aad: Self.place(id, time), randomFrom: &random)
     } catch {
       throw StoreError(.failed, "A record cannot be encrypted: \(error).")
     }
@@ -32,17 +31,13 @@ struct RecordSeal: Sendable {
 
   /// Opens a row. Nil if it was changed, or sealed with another key or for another row.
   func open(_ sealed: [UInt8], id: Int64, time: UInt64) -> [UInt8]? {
-    guard sealed.count > XChaChaPoly.nonceSize else { return nil }
-    return try? XChaChaPoly.open(
-      sealed.dropFirst(XChaChaPoly.nonceSize), key: key, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)),
-      aad: Self.place(id, time))
+    try? XChaChaPoly.openWithNonce(sealed, key: key, aad: Self.place(id, time))
   }
 
   /// Seals the content of a file with a separate key, bound to its location.
   mutating func seal(file content: [UInt8], place: UInt64) throws(StoreError) -> [UInt8] {
-    let nonce = random.bytes(XChaChaPoly.nonceSize)
     do throws(CryptoError) {
-      return nonce + (try XChaChaPoly.seal(content, key: fileKey, nonce: nonce, aad: Self.place(0, place)))
+      return try XChaChaPoly.sealWithNonce(content, key: fileKey, aad: Self.place(0, place), randomFrom: &random)
     } catch {
       throw StoreError(.failed, "A file cannot be encrypted: \(error).")
     }
@@ -50,10 +45,7 @@ struct RecordSeal: Sendable {
 
   /// Opens the content of a file. Nil if it was changed.
   func open(file sealed: [UInt8], place: UInt64) -> [UInt8]? {
-    guard sealed.count > XChaChaPoly.nonceSize else { return nil }
-    return try? XChaChaPoly.open(
-      sealed.dropFirst(XChaChaPoly.nonceSize), key: fileKey, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)),
-      aad: Self.place(0, place))
+    try? XChaChaPoly.openWithNonce(sealed, key: fileKey, aad: Self.place(0, place))
   }
 
   private static func place(_ id: Int64, _ time: UInt64) -> [UInt8] {

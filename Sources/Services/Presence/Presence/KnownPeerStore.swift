@@ -159,15 +159,14 @@ public final class KnownPeerStore {
       return StoreError(.failed, "The known peers cannot be stored, because they were not read.")
     }
     var random = SystemRandom()
-    let nonce = random.bytes(XChaChaPoly.nonceSize)
     do throws(StoreError) {
       let sealed: [UInt8]
       do throws(CryptoError) {
-        sealed = try XChaChaPoly.seal(content.bytes, key: target.secret, nonce: nonce)
+        sealed = try XChaChaPoly.sealWithNonce(content.bytes, key: target.secret, randomFrom: &random)
       } catch {
         throw StoreError(.failed, "The known peers cannot be encrypted: \(error).")
       }
-      try target.file.write(nonce + sealed)
+      try target.file.write(sealed)
       return nil
     } catch {
       return error
@@ -179,8 +178,7 @@ public final class KnownPeerStore {
   ) throws(StoreError) -> StoredPeers {
     let plain: [UInt8]
     do throws(CryptoError) {
-      plain = try XChaChaPoly.open(
-        sealed.dropFirst(XChaChaPoly.nonceSize), key: secret, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)))
+      plain = try XChaChaPoly.openWithNonce(sealed, key: secret)
     } catch {
       throw StoreError(
         .damaged,

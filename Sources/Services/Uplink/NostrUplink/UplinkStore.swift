@@ -263,16 +263,15 @@ final class UplinkStore {
 
   private nonisolated static func write(_ identity: UplinkIdentity, in files: Files) throws(StoreError) {
     var random = SystemRandom()
-    let nonce = random.bytes(XChaChaPoly.nonceSize)
     var plain = identity.bytes
     defer { plain.wipe() }
     let sealed: [UInt8]
     do throws(CryptoError) {
-      sealed = try XChaChaPoly.seal(plain, key: files.secret, nonce: nonce)
+      sealed = try XChaChaPoly.sealWithNonce(plain, key: files.secret, randomFrom: &random)
     } catch {
       throw StoreError(.failed, "The key cannot be encrypted: \(error).")
     }
-    try files.file.write(nonce + sealed)
+    try files.file.write(sealed)
   }
 
   private nonisolated static func unseal(
@@ -280,8 +279,7 @@ final class UplinkStore {
   ) throws(StoreError) -> UplinkIdentity {
     var plain: [UInt8]
     do throws(CryptoError) {
-      plain = try XChaChaPoly.open(
-        sealed.dropFirst(XChaChaPoly.nonceSize), key: secret, nonce: Array(sealed.prefix(XChaChaPoly.nonceSize)))
+      plain = try XChaChaPoly.openWithNonce(sealed, key: secret)
     } catch {
       throw StoreError(
         .damaged,
