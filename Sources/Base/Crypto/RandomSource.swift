@@ -13,6 +13,23 @@ extension RandomSource {
     fill(&bytes)
     return bytes
   }
+
+  /// Eight random bytes as a number, big endian.
+  public mutating func word() -> UInt64 {
+    bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// A number of the range. All are equally likely, up to a bias of less than n / 2^64 for a range of n numbers.
+  public mutating func number(in range: ClosedRange<Int64>) -> Int64 {
+    let count = UInt64(bitPattern: range.upperBound &- range.lowerBound) &+ 1
+    // The count of all numbers is 2^64.
+    return range.lowerBound &+ Int64(bitPattern: count == 0 ? word() : word() % count)
+  }
+
+  /// A uniformly distributed factor of the range, without its upper bound.
+  public mutating func factor(in range: ClosedRange<Double>) -> Double {
+    range.lowerBound + (range.upperBound - range.lowerBound) * Double(word() >> 11) / Double(1 << 53)
+  }
 }
 
 /// The operating system's generator.

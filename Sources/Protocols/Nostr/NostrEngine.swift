@@ -141,7 +141,7 @@ public struct NostrEngine: Sendable {
     }
     self.links = links
     for link in links {
-      sessions[link] = RelaySession(random: SeededRandom(seed: Draw.word(&self.random)))
+      sessions[link] = RelaySession(random: SeededRandom(seed: self.random.word()))
     }
     for entry in outbox where contacts?.contains(entry.recipient) ?? true { try? self.outbox.add(entry, at: now) }
   }
@@ -480,7 +480,7 @@ public struct NostrEngine: Sendable {
     var intents: [Intent] = []
     for (channel, time) in presence where time <= now && takesEvents(.channel(channel)) {
       guard let key = channelKeys[channel] else { continue }
-      let pause = Draw.factor(NostrLimits.presencePause, &random)
+      let pause = random.factor(in: NostrLimits.presencePause)
       presence[channel] = now.advanced(by: .seconds(pause))
       let draft = ChannelEvent.presence(in: channel, author: key.xOnlyKey, at: wall)
       if let event = try? signed(draft, with: key) { intents += publish(event, in: channel, at: now) }

@@ -86,10 +86,10 @@ public enum PrivateEnvelope {
     switch dialect {
     case .app:
       let span = NostrLimits.appJitter.components.seconds
-      return now.advanced(by: .seconds(Draw.number(-span...span, &random)))
+      return now.advanced(by: .seconds(random.number(in: -span...span)))
     case .nip17:
       let span = NostrLimits.nip59Jitter.components.seconds
-      return now.advanced(by: .seconds(-Draw.number(0...span, &random)))
+      return now.advanced(by: .seconds(-random.number(in: 0...span)))
     }
   }
 
@@ -233,22 +233,4 @@ public struct OpenedMessage: Hashable, Sendable {
 extension OpenedMessage: CustomStringConvertible, CustomReflectable {
   public var description: String { "<private message>" }
   public var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// Random numbers.
-enum Draw {
-  /// A number of the range. All are equally likely, up to a negligible bias.
-  static func number(_ range: ClosedRange<Int64>, _ random: inout some RandomSource) -> Int64 {
-    let span = UInt64(range.upperBound - range.lowerBound) + 1
-    return range.lowerBound + Int64(word(&random) % span)
-  }
-
-  /// A factor of the range.
-  static func factor(_ range: ClosedRange<Double>, _ random: inout some RandomSource) -> Double {
-    range.lowerBound + (range.upperBound - range.lowerBound) * Double(word(&random) >> 11) / Double(1 << 53)
-  }
-
-  static func word(_ random: inout some RandomSource) -> UInt64 {
-    random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
-  }
 }

@@ -395,7 +395,7 @@ struct RelaySession: Sendable {
       effects.append(.send(.close(old.id)))
     }
     // A name of its own for each relay and time, so that names link nothing.
-    let id = SubscriptionID(String(Draw.word(&random), radix: 16))
+    let id = SubscriptionID(String(random.word(), radix: 16))
     connection.subscription = Subscription(
       id: id, requestedAt: now, renewal: now.advanced(by: NostrLimits.subscriptionLife))
     connection.resumption = nil
@@ -422,7 +422,7 @@ struct RelaySession: Sendable {
       return
     }
     // Relays that fail together are not connected together.
-    let factor = Draw.factor(0.8...1.2, &random)
+    let factor = random.factor(in: 0.8...1.2)
     phase = .waiting(until: now.advanced(by: backoff.next() * factor))
   }
 

@@ -63,4 +63,34 @@ struct RandomTests {
     for index in 0..<32 { #expect(draws.contains { $0[index] != 0 }) }
     #expect(random.bytes(0).isEmpty)
   }
+
+  @Test("A word of a random source is its next eight bytes, big endian")
+  func words() {
+    var random = SeededRandom(seed: 5)
+    var bytes = random
+    let word = random.word()
+    let octets: [UInt8] = withUnsafeBytes(of: word.bigEndian, Array.init)
+    #expect(octets == bytes.bytes(8))
+    #expect(random.bytes(4) == bytes.bytes(4))
+  }
+
+  @Test("A random number of a range is in the range, and each number of a small range is drawn")
+  func numbers() {
+    var random = SeededRandom(seed: 8)
+    var drawn: Set<Int64> = []
+    for _ in 0..<1000 { drawn.insert(random.number(in: -3...3)) }
+    #expect(drawn == Set<Int64>(-3...3))
+    for range in [Int64.min...Int64.max, 0...Int64.max, Int64.min...0, 7...7] {
+      let number = random.number(in: range)
+      #expect(range.contains(number))
+    }
+  }
+
+  @Test("A random factor of a range is in the range, and both halves of the range are drawn")
+  func factors() {
+    var random = SeededRandom(seed: 9)
+    let drawn = (0..<200).map { _ in random.factor(in: 0.5...1.5) }
+    #expect(drawn.allSatisfy { (0.5...1.5).contains($0) })
+    #expect(drawn.contains { $0 < 1 } && drawn.contains { $0 > 1 })
+  }
 }

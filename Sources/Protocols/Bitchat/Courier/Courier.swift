@@ -279,7 +279,7 @@ struct Courier: Sendable {
     let able = view.neighbours.subtracting(view.blocked)
       .filter { view.peers[$0]?.capabilities.showCourier == true }.sorted()
     let drawn = able.map { peer in
-      (peer: peer, rank: favourites.contains(peer) ? 0 : 1, lot: Random.number(0...(.max - 1), &random))
+      (peer: peer, rank: favourites.contains(peer) ? 0 : 1, lot: random.number(in: 0...(.max - 1)))
     }
     let couriers = drawn.sorted { ($0.rank, $0.lot) < ($1.rank, $1.lot) }.map(\.peer)
     return couriers.isEmpty ? nil : Round(couriers: couriers, newcomers: newcomers)

@@ -60,7 +60,7 @@ struct SyncSchedule: Sendable {
       neighbour.requests += 1
       neighbour.askedAt = now
       neighbour.due = now.advanced(
-        by: (slow.contains(link) ? Self.slowPeriod : Self.period) * Random.factor(0.8...1.2, &random))
+        by: (slow.contains(link) ? Self.slowPeriod : Self.period) * random.factor(in: 0.8...1.2))
       neighbours[link] = neighbour
     }
     return due

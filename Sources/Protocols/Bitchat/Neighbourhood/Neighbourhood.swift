@@ -284,7 +284,7 @@ struct Neighbourhood: Sendable {
       : peers.count > Self.crowd
         ? Self.crowdedPeriod : links.count >= RelayPolicy.dense ? Self.densePeriod : Self.announcePeriod
     let range = isSparing && !isIsolated ? Self.sparingPeriod : period
-    announceAt = now.advanced(by: .milliseconds(Random.number(range, &random)))
+    announceAt = now.advanced(by: .milliseconds(random.number(in: range)))
     return true
   }
 

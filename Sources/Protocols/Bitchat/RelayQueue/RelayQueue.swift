@@ -219,7 +219,7 @@ struct RelayQueue: Sendable {
     randomFrom random: inout some RandomSource
   ) -> [Intent] {
     let view = arrival.view
-    let delay = Duration.milliseconds(Random.number(decision.delay, &random))
+    let delay = Duration.milliseconds(random.number(in: decision.delay))
     let dropped = add(
       Relay(
         received: view.bytes, key: key, type: view.liveType, sender: view.sender,
