@@ -32,6 +32,7 @@ final class RelayConnections {
   var onEvent: @LoopActor (RelayConnectionEvent) -> Void = { _ in }
 
   private let route: UplinkRoute
+  private let servers: [RelayAddress: WebSocketAddress]
   private let scheduler: any Scheduler
   private let resolver: any HostResolving
   private let dial: WebSocketClient.Dial
@@ -40,11 +41,13 @@ final class RelayConnections {
   /// The secret part of the credentials: connections of another run, and those after a wipe, use other circuits.
   private var secret = ""
 
+  /// - Parameter servers: the relays that may be connected, with the parsed addresses of their servers.
   init(
-    _ route: UplinkRoute, scheduler: any Scheduler, resolver: any HostResolving, random: any RandomSource & Sendable,
-    dial: @escaping WebSocketClient.Dial
+    _ route: UplinkRoute, servers: [RelayAddress: WebSocketAddress], scheduler: any Scheduler,
+    resolver: any HostResolving, random: any RandomSource & Sendable, dial: @escaping WebSocketClient.Dial
   ) {
-    (self.route, self.scheduler, self.resolver, self.dial) = (route, scheduler, resolver, dial)
+    (self.route, self.servers, self.scheduler) = (route, servers, scheduler)
+    (self.resolver, self.dial) = (resolver, dial)
     renewSecret(randomFrom: random)
   }
 
@@ -87,10 +90,7 @@ final class RelayConnections {
   func closeAll() { for link in clients.keys { close(link) } }
 
   private func client(for link: RelayLink) -> WebSocketClient? {
-    guard let target = SOCKSTarget(host: link.address.host, port: link.address.port),
-      let address = WebSocketAddress(target, path: link.address.path, isSecure: link.address.isSecure),
-      let way = way(for: link)
-    else { return nil }
+    guard let address = servers[link.address], let way = way(for: link) else { return nil }
     return WebSocketClient(
       to: address, by: way, trust: { [weak self] in self?.trust }, limit: NostrLimits.messageBytes + 1,
       scheduler: scheduler, resolver: resolver, dial: dial)

@@ -50,6 +50,7 @@ final class UplinkService {
   let channelArrivals = Observers<UInt32>()
 
   private let settings: UplinkSettings
+  private let configuredRelays: [UplinkRelay]
   private let route: UplinkRoute
   private let store: UplinkStore
   private let connections: RelayConnections
@@ -118,7 +119,12 @@ final class UplinkService {
     (self.settings, self.route, self.store, self.mesh) = (settings, route, store, mesh)
     (self.scheduler, self.clock, self.dial, makeRandom) = (scheduler, clock, dial, random)
     self.arrivalLimit = arrivalLimit
-    connections = RelayConnections(route, scheduler: scheduler, resolver: resolver, random: random(), dial: dial)
+    let relays = settings.parsedRelays(allowsPlain: route == .clearnet)
+    configuredRelays = relays
+    var servers: [RelayAddress: WebSocketAddress] = [:]
+    for server in relays.compactMap(\.server) { servers[server.address] = server.socket }
+    connections = RelayConnections(
+      route, servers: servers, scheduler: scheduler, resolver: resolver, random: random(), dial: dial)
   }
 
   // MARK: Life
@@ -171,8 +177,7 @@ final class UplinkService {
   /// Begins with the keys that were read, or with new keys after a wipe.
   private func start(_ stored: UplinkStore.Stored) {
     identity = stored.identity
-    let relays = settings.relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsPlain).address }
-    var configuration = settings.engine(relays: relays)
+    var configuration = settings.engine(relays: configuredRelays.compactMap { $0.server?.address })
     configuration.channelSeed = stored.identity.seed
     do throws(NostrError) {
       engine = try NostrEngine(
@@ -187,8 +192,6 @@ final class UplinkService {
     findProxy()
     mesh.start(key: publicKey)
   }
-
-  private var allowsPlain: Bool { route == .clearnet }
 
   // MARK: The engine
 
@@ -418,7 +421,8 @@ final class UplinkService {
     guard let channel = try? Geohash(name), let key = engine?.publicKey(in: channel) else {
       throw DBusError(NostrError.unknownChannel)
     }
-    guard relays.contains(where: { $0.purpose == "channel \(channel.text)" && $0.state == "live" }) else {
+    let isLive = engine?.relays.contains { $0.link.purpose == .channel(channel) && $0.state == .live } ?? false
+    guard isLive else {
       throw .notReady("No relay of the channel is connected. \(reason)")
     }
     do throws(NostrError) {
@@ -476,9 +480,7 @@ final class UplinkService {
         "BITCHAT_DEV_ALLOW_CLEARNET is set: relays are reached without a proxy, and see this machine's address.")
     }
     sentences += [storeProblem, trustProblem].compactMap { $0 }
-    if namesRelays {
-      sentences += settings.relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsPlain).problem }
-    }
+    if namesRelays { sentences += configuredRelays.compactMap(\.problem) }
     if let proxyProblem {
       sentences.append(
         "Nothing is sent since \(LocalTime.text(UInt64(max(0, proxyProblem.since)) * 1000)): the proxy \(settings.proxy.text) "
@@ -493,7 +495,7 @@ final class UplinkService {
   }
 
   var relays: [Relay] {
-    let refused = settings.relayTexts.map { UplinkRelay($0, allowsPlain: allowsPlain) }.compactMap { relay in
+    let refused = configuredRelays.compactMap { relay in
       relay.problem.map { Relay(address: relay.text, purpose: "messages", state: "refused", reason: $0) }
     }
     let known = (engine?.relays ?? []).map { relay in

@@ -1,6 +1,7 @@
 import Config
 import Nostr
 import SOCKS
+import Streams
 
 /// Section `[Uplink]`.
 public struct UplinkSettings: SettingsSection, Equatable {
@@ -24,8 +25,12 @@ public struct UplinkSettings: SettingsSection, Equatable {
 
   var proxy: ProxyAddress { ProxyAddress(proxyText) ?? ProxyAddress(host: "127.0.0.1", port: 39050) }
 
-  /// The relays of the apps, if the settings name none.
-  var relayTexts: [String] { relays ?? RelayAddress.apps }
+  /// The parsed relays: those of the apps, if the settings name none.
+  ///
+  /// - Parameter allowsPlain: whether connections without TLS are permitted.
+  func parsedRelays(allowsPlain: Bool) -> [UplinkRelay] {
+    (relays ?? RelayAddress.apps).map { UplinkRelay($0, allowsPlain: allowsPlain) }
+  }
 
   /// Contradictions and values that do not work, one sentence for each.
   ///
@@ -34,12 +39,8 @@ public struct UplinkSettings: SettingsSection, Equatable {
     let isName =
       mesh.utf8.contains(UInt8(ascii: "."))
       && mesh.utf8.allSatisfy { $0 > 44 && $0 < 123 && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }
-    return relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsClearnet).problem }
+    return parsedRelays(allowsPlain: allowsClearnet).compactMap(\.problem)
       + (isName ? [] : ["Mesh= of [Uplink] is not a bus name."])
-  }
-
-  var engine: NostrEngine.Configuration {
-    engine(relays: relayTexts.compactMap { UplinkRelay($0, allowsPlain: false).address })
   }
 
   func engine(relays: [RelayAddress]) -> NostrEngine.Configuration {
@@ -53,28 +54,43 @@ public struct UplinkSettings: SettingsSection, Equatable {
   }
 }
 
-/// A relay of the settings: its address, or the reason why it is not used.
-struct UplinkRelay {
+/// A parsed relay of the settings: its address, or the reason why it is not used.
+struct UplinkRelay: Sendable {
+  private enum Verdict {
+    case used(RelayAddress, WebSocketAddress)
+    case refused(String)
+  }
+
   let text: String
-  let address: RelayAddress?
-  /// A sentence; nil if the relay is used.
-  let problem: String?
+  private let verdict: Verdict
 
   /// - Parameter allowsPlain: whether connections without TLS are permitted.
   init(_ text: String, allowsPlain: Bool) {
     self.text = text
     do throws(NostrError) {
       let address = try RelayAddress(text, allowsPlain: allowsPlain)
-      guard SOCKSTarget(host: address.host, port: address.port) != nil else {
-        (self.address, problem) = (
-          nil, "The relay \(text) is not used: give the name of its host instead of a numeric address."
-        )
-        return
+      if let target = SOCKSTarget(host: address.host, port: address.port),
+        let server = WebSocketAddress(target, path: address.path, isSecure: address.isSecure)
+      {
+        verdict = .used(address, server)
+      } else {
+        verdict = .refused(
+          "The relay \(text) is not used: its host must be a name of letters, digits and hyphens, not a numeric address.")
       }
-      (self.address, problem) = (address, nil)
     } catch {
-      (address, problem) = (nil, "A relay is not used: \(error.sentence)")
+      verdict = .refused("A relay is not used: \(error.sentence)")
     }
+  }
+
+  /// The address for the engine, and the one for connections; nil if the relay is not used.
+  var server: (address: RelayAddress, socket: WebSocketAddress)? {
+    guard case .used(let address, let socket) = verdict else { return nil }
+    return (address: address, socket: socket)
+  }
+
+  /// A sentence; nil if the relay is used.
+  var problem: String? {
+    if case .refused(let sentence) = verdict { sentence } else { nil }
   }
 }
 

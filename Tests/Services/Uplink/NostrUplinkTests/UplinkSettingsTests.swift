@@ -20,7 +20,9 @@ struct UplinkSettingsTests {
   @Test("The default relays of the uplink are those of the phone apps, and none has a reported problem")
   func relays() {
     #expect(UplinkSettings().problems(allowsClearnet: false).isEmpty)
-    #expect(UplinkSettings().engine.relays.map(\.text) == RelayAddress.apps)
+    let relays = UplinkSettings().parsedRelays(allowsPlain: false)
+    #expect(relays.compactMap { $0.server?.address.text } == RelayAddress.apps)
+    #expect(relays.compactMap { $0.server?.socket.host } == relays.compactMap { $0.server?.address.host })
     var settings = UplinkSettings()
     settings.relays = ["ws://relay.example", "wss://[::1]:7000"]
     #expect(settings.problems(allowsClearnet: false).count == 2)
