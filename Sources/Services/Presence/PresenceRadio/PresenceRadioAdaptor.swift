@@ -1,6 +1,5 @@
 import Common
 import DBus
-import Glibc
 import Hosting
 import Journal
 import Loop
@@ -20,61 +19,45 @@ final class PresenceRadioAdaptor {
 
   private let service: PresenceRadioService
   private let bus: BusConnection
-  private let users: @LoopActor () -> Set<UInt32>
+  private let caller: SoleCaller<BusSink>
   private var object: ExportedObject?
-  /// The program that uses the radio, until it leaves the bus.
-  private var program: (sink: BusSink, watch: Registration)?
-  /// Calls by users other than that of `earshot-presenced`.
-  private var denied: UInt64 = 0
 
-  /// - Parameter users: returns the users that may call: the user of `earshot-presenced`, and that of this service, so
-  ///   that a developer can run both programs. It is called at the first call of each program, because the package with
-  ///   the user may be installed while this service runs.
+  /// - Parameter users: returns the users that may call; nil: the users of `earshot-presenced` and of this service.
   init(
     _ service: PresenceRadioService, on bus: BusConnection, tree: ObjectTree, manager: ObjectPath,
-    users: @escaping @LoopActor () -> Set<UInt32> = { Set([number(of: userName), getuid()].compactMap { $0 }) }
+    users: (@LoopActor () -> Set<UInt32>)? = nil
   ) {
-    (self.service, self.bus, self.users) = (service, bus, users)
+    (self.service, self.bus) = (service, bus)
+    caller = SoleCaller(
+      Self.userName, on: bus, users: users, denied: "Only the user \(Self.userName) may do this.",
+      busy: "Another program uses the radio for private presence.")
+    caller.onLeave = { service.detach() }
     object = tree.export(
       Self.path,
       interfaces: [
-        Self.interface(service, denied: { [weak self] in self?.denied ?? 0 }) { [weak self] in
+        Self.interface(service, denied: { [weak self] in self?.caller.deniedCalls ?? 0 }) { [weak self] in
           self?.check($0, $1)
         }
       ], manager: manager)
     service.changes.addForGood { [weak self] in self?.object?.changed("State", "Reason", "Announcing", "Reachable") }
   }
 
-  static func number(of user: String) -> UInt32? { getpwnam(user).map { $0.pointee.pw_uid } }
-
   // MARK: The caller
 
   /// Runs `body` if the caller is permitted, and makes the caller the program that uses the radio.
   private func check(_ call: MethodCall, _ body: @escaping @LoopActor (MethodCall) -> Void) {
-    if program?.sink.name == call.sender { return body(call) }
-    bus.credentials(of: call.sender) { [weak self] result in
+    if caller.sink(of: call) != nil { return body(call) }
+    caller.admit(call) { [weak self] call in
       guard let self else { return call.fail(.notReady("The service stops.")) }
-      guard case .success(let caller) = result, users().contains(caller.uid) else {
-        denied += 1
-        return call.fail(.denied("Only the user \(Self.userName) may do this."))
-      }
-      if let program, program.sink.name != call.sender {
-        return call.fail(.busy("Another program uses the radio for private presence."))
-      }
-      attach(call.sender)
+      attach(call)
       body(call)
     }
   }
 
-  private func attach(_ name: String) {
-    guard program == nil else { return }
-    let sink = BusSink(name, bus)
-    let watch = bus.watchName(name) { [weak self] owner in
-      guard let self, owner == nil, program?.sink === sink else { return }
-      program = nil
-      service.detach()
-    }
-    program = (sink, watch)
+  private func attach(_ call: MethodCall) {
+    guard caller.sink(of: call) == nil else { return }
+    let sink = BusSink(call.sender, bus)
+    caller.attach(sink, as: call.sender)
     service.attach(sink)
   }
 

@@ -1,7 +1,6 @@
 import Bitchat
 import BitchatWire
 import DBus
-import Glibc
 import Hosting
 import Journal
 import Loop
@@ -19,28 +18,27 @@ final class MeshUplinkAdaptor {
 
   private let service: MeshService
   private let bus: BusConnection
-  private let users: @LoopActor () -> Set<UInt32>
+  private let caller: SoleCaller<UplinkSink>
   private var object: ExportedObject?
-  /// The program that carries packets, until it leaves the bus.
-  private var program: (sink: UplinkSink, watch: Registration)?
-  /// Calls by users other than that of `earshot-nostrd`.
-  private var denied: UInt64 = 0
 
-  /// - Parameter users: returns the users that may call: the user of `earshot-nostrd`, and that of this service, so
-  ///   that a developer can run both programs. It is called at the first call of each program, because the package with
-  ///   the user may be installed while this service runs.
+  /// - Parameter users: returns the users that may call; nil: the users of `earshot-nostrd` and of this service.
   init(
     _ service: MeshService, on bus: BusConnection, tree: ObjectTree, manager: ObjectPath,
-    users: @escaping @LoopActor () -> Set<UInt32> = {
-      Set([getpwnam(userName).map { $0.pointee.pw_uid }, getuid()].compactMap { $0 })
-    }
+    users: (@LoopActor () -> Set<UInt32>)? = nil
   ) {
-    (self.service, self.bus, self.users) = (service, bus, users)
+    (self.service, self.bus) = (service, bus)
+    caller = SoleCaller(
+      Self.userName, on: bus, users: users, denied: "Only the user \(Self.userName) may do this, after Attach.",
+      busy: "Another program carries packets.")
+    caller.onLeave = { [weak self] in
+      service.uplink.detach()
+      self?.object?.changed("Attached")
+    }
     object = tree.export(
       Self.path,
       interfaces: [
         Self.interface(
-          service, denied: { [weak self] in self?.denied ?? 0 },
+          service, denied: { [weak self] in self?.caller.deniedCalls ?? 0 },
           attach: { [weak self] in self?.attach($0) ?? $0.fail(Self.stopping) },
           received: { [weak self] in self?.received($0) ?? $0.fail(Self.stopping) })
       ], manager: manager)
@@ -51,17 +49,13 @@ final class MeshUplinkAdaptor {
   // MARK: The caller
 
   private func attach(_ call: MethodCall) {
-    bus.credentials(of: call.sender) { [weak self] result in
+    caller.admit(call) { [weak self] call in
       guard let self else { return call.fail(Self.stopping) }
-      guard case .success(let caller) = result, users().contains(caller.uid) else { return deny(call) }
-      if let program, program.sink.name != call.sender {
-        return call.fail(.busy("Another program carries packets."))
-      }
-      let sink = program?.sink ?? UplinkSink(call.sender, bus)
+      let sink = caller.sink(of: call) ?? UplinkSink(call.sender, bus)
       do throws(DBusError) {
         guard let key = call.arguments.first?.asString else { throw .invalidArgs("Attach takes a key.") }
         try service.uplink.attach(sink, key: key) { call.reply(.string($0.description)) }
-        if program == nil { program = (sink, watch(sink)) }
+        caller.attach(sink, as: call.sender)
         object?.changed("Attached")
       } catch {
         call.fail(error)
@@ -69,18 +63,8 @@ final class MeshUplinkAdaptor {
     }
   }
 
-  private func watch(_ sink: UplinkSink) -> Registration {
-    bus.watchName(sink.name) { [weak self] owner in
-      guard let self, owner == nil, program?.sink === sink else { return }
-      program = nil
-      service.uplink.detach()
-      object?.changed("Attached")
-    }
-  }
-
   private func received(_ call: MethodCall) {
-    // A program that has attached was checked. The bus gives its unique name to nobody else.
-    guard program?.sink.name == call.sender else { return deny(call) }
+    guard caller.sink(of: call) != nil else { return caller.deny(call) }
     guard let key = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
       return call.fail(.invalidArgs("Received takes a key and a text."))
     }
@@ -90,11 +74,6 @@ final class MeshUplinkAdaptor {
     } catch {
       call.fail(DBusError(error))
     }
-  }
-
-  private func deny(_ call: MethodCall) {
-    denied += 1
-    call.fail(.denied("Only the user \(Self.userName) may do this, after Attach."))
   }
 
   // MARK: The interface
