@@ -197,11 +197,19 @@ public struct NostrEngine: Sendable {
 
   // MARK: What programs want
 
-  /// Replaces the contacts. Messages and receipts for those who are no contacts any more are erased.
+  /// Replaces the contacts. Messages and receipts for those who are no contacts any more are erased. If there is a new
+  /// contact, stored events are requested again.
   public mutating func setContacts(_ contacts: Set<NostrKey>, at now: Instant) -> [Intent] {
     let gone = outbox.recipients.subtracting(contacts)
+    if !contacts.isSubset(of: self.contacts) { reviewStrangers(at: now) }
     self.contacts = contacts
     return gone.sorted { $0.hex < $1.hex }.flatMap { outbox.forget($0).map(Intent.init) } + wantLinks(at: now)
+  }
+
+  /// Requests stored events again: envelopes of strangers, which were dropped, may be from a new contact.
+  private mutating func reviewStrangers(at now: Instant) {
+    seenOfStrangers = SeenEvents()
+    for link in links where link.purpose == .messages { sessions[link]?.renew(at: now) }
   }
 
   /// Sends a message to a contact until `acknowledge` is called for it, or a receipt until a relay has accepted it. At

@@ -246,6 +246,26 @@ struct NostrEngineTests {
     #expect(world.logs[1].messages.map(\.text) == ["x"])
   }
 
+  @Test("A message that arrives before its sender becomes a contact is accepted when the sender becomes one")
+  func lateContact() throws {
+    var world = NostrWorld(relays: [NostrWorld.one])
+    try world.add(3, contacts: [7])
+    try world.add(7, contacts: [9])
+    world.start()
+    try world.send("x", id: "M1", from: 0, to: 7)
+    #expect(world.logs[1].messages.isEmpty)
+    #expect(world.count("EnvelopesOfStrangers", of: 1) == 1)
+    let contacts = Set([try People.key(9).xOnlyKey, try People.key(3).xOnlyKey])
+    world.carryOut(1, world.nodes[1].setContacts(contacts, at: world.now))
+    world.run(.seconds(1))
+    #expect(world.logs[1].messages.map(\.text) == ["x"])
+    // Contacts that are not new request nothing.
+    let requests = world.relays[NostrWorld.one]?.requests
+    world.carryOut(1, world.nodes[1].setContacts(contacts, at: world.now))
+    world.run(.seconds(1))
+    #expect(world.relays[NostrWorld.one]?.requests == requests)
+  }
+
   @Test("Of thousands of envelopes in a minute some are not opened, and are requested again after a minute")
   func flooded() throws {
     var world = NostrWorld(relays: [NostrWorld.one])
