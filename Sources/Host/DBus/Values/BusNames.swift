@@ -36,6 +36,12 @@ enum Validity {
   }
 }
 
+/// Names under which programs can be found on the bus, for example `org.earshot`.
+public enum WellKnownName {
+  /// Whether a text is a well-known bus name: a valid bus name that is not a unique name.
+  public static func isValid(_ text: String) -> Bool { Validity.isBusName(text) && !text.hasPrefix(":") }
+}
+
 /// Names of the bus itself.
 enum Bus {
   static let name = "org.freedesktop.DBus"

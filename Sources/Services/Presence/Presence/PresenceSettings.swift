@@ -1,4 +1,5 @@
 import Config
+import DBus
 import Thali
 
 /// Settings of section `[Presence]`.
@@ -18,13 +19,10 @@ public struct PresenceSettings: SettingsSection, Equatable {
 
   /// Contradictory settings and values that do not work, one sentence for each.
   var problems: [String] {
-    let isName =
-      radio.utf8.contains(UInt8(ascii: "."))
-      && radio.utf8.allSatisfy { $0 > 44 && $0 < 123 && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }
-    return [
+    [
       (1..<1024).contains(port)
         ? "Port=\(port) of [Presence]: peers do not follow locations with a port below 1024." : nil,
-      isName ? nil : "Radio= of [Presence] is not a bus name.",
+      WellKnownName.isValid(radio) ? nil : "Radio= of [Presence] is not a bus name.",
     ].compactMap { $0 }
   }
 

@@ -1,4 +1,5 @@
 import Config
+import DBus
 import Nostr
 import SOCKS
 import Streams
@@ -36,11 +37,8 @@ public struct UplinkSettings: SettingsSection, Equatable {
   ///
   /// - Parameter allowsClearnet: whether the developer's switch is set.
   func problems(allowsClearnet: Bool) -> [String] {
-    let isName =
-      mesh.utf8.contains(UInt8(ascii: "."))
-      && mesh.utf8.allSatisfy { $0 > 44 && $0 < 123 && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }
-    return parsedRelays(allowsPlain: allowsClearnet).compactMap(\.problem)
-      + (isName ? [] : ["Mesh= of [Uplink] is not a bus name."])
+    parsedRelays(allowsPlain: allowsClearnet).compactMap(\.problem)
+      + (WellKnownName.isValid(mesh) ? [] : ["Mesh= of [Uplink] is not a bus name."])
   }
 
   func engine(relays: [RelayAddress]) -> NostrEngine.Configuration {
@@ -75,7 +73,8 @@ struct UplinkRelay: Sendable {
         verdict = .used(address, server)
       } else {
         verdict = .refused(
-          "The relay \(text) is not used: its host must be a name of letters, digits and hyphens, not a numeric address.")
+          "The relay \(text) is not used: its host must be a name of letters, digits and hyphens, not a numeric "
+            + "address.")
       }
     } catch {
       verdict = .refused("A relay is not used: \(error.sentence)")
@@ -104,9 +103,10 @@ public struct ProxyAddress: Hashable, Sendable {
 
   /// Nil for any other text: the proxy must be on this machine, or it would see all connections unencrypted.
   init?(_ text: String) {
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
-      return nil
-    }
+    guard let colon = text.lastIndex(of: ":") else { return nil }
+    let digits = text[text.index(after: colon)...]
+    // UInt16 also reads a sign.
+    guard let port = UInt16(digits), port > 0, digits.first != "+" else { return nil }
     switch text[..<colon] {
     case "127.0.0.1", "localhost": self.init(host: "127.0.0.1", port: port)
     case "[::1]": self.init(host: "::1", port: port)

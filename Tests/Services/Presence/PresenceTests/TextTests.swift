@@ -69,6 +69,15 @@ struct TextTests {
     #expect([0, 1, 1023, 1024, 65_535].map(problems) == [0, 1, 1, 0, 0])
   }
 
+  @Test("A text that is not a bus name is reported as the radio of private presence")
+  func busNames() {
+    for (name, count) in [("org.earshot", 0), ("earshot", 1), ("", 1), (":1.7", 1), ("org.1a", 1), ("org.a?b", 1)] {
+      var settings = PresenceSettings()
+      settings.radio = name
+      #expect(settings.problems.count == count, "\(name)")
+    }
+  }
+
   @Test("config/presence.conf equals the default configuration file")
   func defaultFile() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

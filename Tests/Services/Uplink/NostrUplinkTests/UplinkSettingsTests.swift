@@ -11,7 +11,10 @@ struct UplinkSettingsTests {
     for (text, host) in [("127.0.0.1:9050", "127.0.0.1"), ("localhost:1", "127.0.0.1"), ("[::1]:9050", "::1")] {
       #expect(ProxyAddress(text)?.host == host)
     }
-    for text in ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "10.0.0.1:9050", "proxy.example:9050", "::1:9050"] {
+    for text in [
+      "", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:+9050", "10.0.0.1:9050", "proxy.example:9050",
+      "::1:9050",
+    ] {
       #expect(ProxyAddress(text) == nil, "\(text)")
     }
     #expect(UplinkSettings().proxy.text == "127.0.0.1:39050")
@@ -27,6 +30,15 @@ struct UplinkSettingsTests {
     settings.relays = ["ws://relay.example", "wss://[::1]:7000"]
     #expect(settings.problems(allowsClearnet: false).count == 2)
     #expect(settings.problems(allowsClearnet: true).count == 1)
+  }
+
+  @Test("A text that is not a bus name is reported as the mesh of the uplink")
+  func busNames() {
+    for (name, count) in [("org.earshot", 0), ("earshot", 1), ("", 1), (":1.7", 1), ("org.1a", 1), ("org.a?b", 1)] {
+      var settings = UplinkSettings()
+      settings.mesh = name
+      #expect(settings.problems(allowsClearnet: false).count == count, "\(name)")
+    }
   }
 
   private static func text(_ path: String) throws -> String {
