@@ -9,7 +9,7 @@ import Crypto
 /// The owner calls `handle(.timer, …)` when `deadline` is reached, and reads `deadline` after each call.
 public struct NostrEngine: Sendable {
   public struct Configuration: Sendable {
-    /// Relays for private messages, 8 at most.
+    /// Relays for private messages and geohash channels, 8 at most.
     public var relays: [RelayAddress]
     /// The form of envelopes that are sent.
     public var sends: EnvelopeDialect = .app
@@ -19,14 +19,10 @@ public struct NostrEngine: Sendable {
     public var answersChallenges = false
     /// Geohash channels, 4 at most.
     public var channels: [Geohash] = []
-    /// Relays for geohash channels; empty: `relays`.
-    public var channelRelays: [RelayAddress] = []
     /// The seed of the keys in geohash channels, 32 bytes; nil: channels are not used.
     public var channelSeed: SecretBytes?
     /// The name in geohash channels; nil: none is sent.
     public var nickname: String?
-    /// Whether presence is published in channels of at most 5 characters.
-    public var showsPresence = true
     /// Number of zero bits that own channel events have, and that events of others must have. 0 means no proof of work.
     public var proofBits = 0
 
@@ -127,16 +123,16 @@ public struct NostrEngine: Sendable {
     reader = PrivateEnvelope.Reader(key: key, dialects: configuration.accepts)
     self.contacts = contacts ?? []
     self.random = random
-    var links = Self.distinct(configuration.relays).map { RelayLink($0) }
+    let relays = Self.distinct(configuration.relays)
+    var links = relays.map { RelayLink($0) }
     if let seed = configuration.channelSeed {
-      let relays = configuration.channelRelays.isEmpty ? configuration.relays : configuration.channelRelays
       for geohash in configuration.channels.prefix(NostrLimits.channels) where channelKeys[geohash] == nil {
         do throws(CryptoError) {
           channelKeys[geohash] = try geohash.key(seed: seed)
         } catch {
           throw .cryptoFailed("\(error)")
         }
-        links += Self.distinct(relays).map { RelayLink($0, .channel(geohash)) }
+        links += relays.map { RelayLink($0, .channel(geohash)) }
       }
     }
     self.links = links
@@ -212,7 +208,7 @@ public struct NostrEngine: Sendable {
     for link in links where link.purpose == .messages { sessions[link]?.renew(at: now) }
   }
 
-  /// Sends a message to a contact until `acknowledge` is called for it, or a receipt until a relay has accepted it. At
+  /// Sends a message to a contact until `cancel` is called for it, or a receipt until a relay has accepted it. At
   /// most 3 receipts a second are sent; the others wait.
   ///
   /// - Throws: `unknownRecipient`, `knownMessage`, `outboxFull`.
@@ -224,25 +220,20 @@ public struct NostrEngine: Sendable {
     return [.store(entry)] + sendDue(at: now, wall)
   }
 
-  /// Ends the attempts to send a message: its recipient has sent the receipt, over the mesh or over a relay.
-  public mutating func acknowledge(_ id: OutboxID, by recipient: NostrKey) -> [Intent] {
-    outbox.acknowledge(id, by: recipient).map(Intent.init)
-  }
-
-  /// Ends the attempts to send a message, without a receipt.
+  /// Ends the attempts to send a message or a receipt: the owner has the recipient's receipt, or withdraws the message.
   public mutating func cancel(_ id: OutboxID) -> [Intent] { outbox.cancel(id).map(Intent.init) }
 
   /// Publishes a text in a geohash channel, on each of its relays that is connected. It is not sent again.
   ///
   /// - Throws: `unknownChannel`, `badLength`, `noRelay`, `cryptoFailed`.
   public mutating func say(
-    _ text: String, in channel: Geohash, isTeleported: Bool = false, at now: Instant, wall: UnixTime
+    _ text: String, in channel: Geohash, at now: Instant, wall: UnixTime
   ) throws(NostrError) -> [Intent] {
     guard let key = channelKeys[channel] else { throw .unknownChannel }
     guard (1...NostrLimits.channelTextBytes).contains(text.utf8.count) else { throw .badLength(text.utf8.count) }
     guard takesEvents(.channel(channel)) else { throw .noRelay }
     let draft = ChannelEvent.text(
-      text, in: channel, nickname: configuration.nickname, isTeleported: isTeleported, author: key.xOnlyKey, at: wall)
+      text, in: channel, nickname: configuration.nickname, isTeleported: false, author: key.xOnlyKey, at: wall)
     return publish(try signed(draft, with: key), in: channel, at: now)
   }
 
@@ -259,7 +250,7 @@ public struct NostrEngine: Sendable {
       switch link.purpose {
       case .messages: outbox.hurry(at: now)
       case .channel(let geohash):
-        if configuration.showsPresence, geohash.hasPresence, presence[geohash] == nil { presence[geohash] = now }
+        if geohash.hasPresence, presence[geohash] == nil { presence[geohash] = now }
       }
       return intents + sendDue(at: now, wall)
     case .ended(let link, let reason):

@@ -120,14 +120,6 @@ struct Outbox: Sendable {
     items[entry.id] = Item(entry: entry, next: now, number: lastNumber)
   }
 
-  /// Removes a message whose recipient has sent a receipt, over the mesh or a relay.
-  ///
-  /// - Returns: nothing if no such message for this recipient waits.
-  mutating func acknowledge(_ id: OutboxID, by recipient: NostrKey) -> [Effect] {
-    guard let entry = items[id]?.entry, entry.kind == .message, entry.recipient == recipient else { return [] }
-    return remove(id)
-  }
-
   /// Removes a message or a receipt that is not to be sent any more.
   mutating func cancel(_ id: OutboxID) -> [Effect] { remove(id) }
 

@@ -40,11 +40,8 @@ struct NostrEngineTests {
     try world.sendReceipt("bitchat1:delivered", from: 1, to: 3)
     #expect(world.logs[0].messages.map(\.text) == ["bitchat1:delivered"])
     let id = try OutboxID("M1")
-    let stranger = try People.key(9).xOnlyKey
-    world.carryOut(0, world.nodes[0].acknowledge(id, by: stranger))
     #expect(world.nodes[0].outboxEntries.count == 1)
-    let contact = try People.key(7).xOnlyKey
-    world.carryOut(0, world.nodes[0].acknowledge(id, by: contact))
+    world.carryOut(0, world.nodes[0].cancel(id))
     #expect(world.nodes[0].outboxEntries.isEmpty)
     #expect(world.logs[0].stored.isEmpty)
     let sent = world.published(0, Self.one).count
