@@ -40,14 +40,19 @@ public enum AESCBC {
     }
     let context = try CipherContext()
     defer { context.free() }
+    var keySize: Int32 = 0
     let keys = SecretBytes(
       slot: 2 * blockSize,
       filledBy: { keys in
-        password.withPointer { password, count in
-          _ = EVP_BytesToKey(
-            EVP_aes_128_cbc(), EVP_md5(), nil, password, Int32(count), 1, keys, keys + blockSize)
+        keySize = password.withPointer { password, count in
+          EVP_BytesToKey(EVP_aes_128_cbc(), EVP_md5(), nil, password, Int32(count), 1, keys, keys + blockSize)
         }
       })
+    // A provider without MD5 leaves zeros as key.
+    guard keySize == Int32(blockSize) else {
+      ERR_clear_error()
+      throw .unavailable("AES-128-CBC with a key by MD5")
+    }
     var written: Int32 = 0
     var last: Int32 = 0
     var isReady = false
