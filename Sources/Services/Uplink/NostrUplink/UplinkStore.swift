@@ -17,7 +17,7 @@ struct UplinkIdentity: Sendable {
 
   init(randomFrom random: inout some RandomSource) throws(CryptoError) {
     key = try Secp256k1.PrivateKey(randomFrom: &random)
-    seed = SecretBytes(random: 32)
+    seed = SecretBytes(count: 32, randomFrom: &random)
     node = ""
   }
 
@@ -293,19 +293,23 @@ final class UplinkStore {
     }
   }
 
-  /// Destroys the files, readable or not. The key of systemd's credentials is not changed.
+  /// Destroys the files, readable or not. The key of systemd's credentials is not changed. If a step fails, the others
+  /// are done, and the first error is thrown at the end.
   private nonisolated static func erase(_ path: String, _ opened: Locked<Files?>) throws(StoreError) {
-    guard let files = opened.withLock({ $0 }) else {
-      // They could not be opened. Without their key, the records of the outbox are unreadable.
-      let state = try StateDirectory(path: path, folder: folder)
-      try state.erase(identityFiles)
-      return try StoreKey.destroy(keyName, in: state)
+    var failures: [StoreError] = []
+    let files = opened.withLock { $0 }
+    // Without opened files, the records of the outbox are unreadable as soon as their key is destroyed.
+    let state: StateDirectory
+    if let files { state = files.state } else { state = try StateDirectory(path: path, folder: folder) }
+    do throws(StoreError) { try state.erase(identityFiles) } catch { failures.append(error) }
+    if let files {
+      // Every age exceeds -1 s: records that cannot be read are erased, too.
+      failures += files.spool.removeAll(olderThan: .seconds(-1), now: 0).problems.map(\.error)
     }
-    try files.state.erase(identityFiles)
-    // Every age exceeds -1 s: records that cannot be read are erased, too.
-    let problems = files.spool.removeAll(olderThan: .seconds(-1), now: 0).problems
-    if let problem = problems.first { throw problem.error }
-    if files.key.origin != .systemCredential { try StoreKey.destroy(keyName, in: files.state) }
+    if files?.key.origin != .systemCredential {
+      do throws(StoreError) { try StoreKey.destroy(keyName, in: state) } catch { failures.append(error) }
+    }
+    if let failure = failures.first { throw failure }
     // The lock of the directory ends with the last reference.
     opened.withLock { $0 = nil }
   }
