@@ -136,7 +136,8 @@ public final class DaemonFrame {
     reader.offload(
       { [load, configuration] in load(configuration) },
       then: { [weak self] loaded in
-        guard let self else { return }
+        // A daemon that stops applies nothing, and does not report that it is ready.
+        guard let self, onEnd != nil else { return }
         isReading = false
         reloaded(loaded)
         if isReloadDue { reload() }
