@@ -11,7 +11,7 @@ public final class ServiceGroup {
 
   private let members: [(name: String, service: any Service)]
   private let scheduler: any Scheduler
-  private var faces: [AnyObject] = []
+  private var adaptors: [AnyObject] = []
 
   /// Creates the enabled services.
   ///
@@ -34,7 +34,7 @@ public final class ServiceGroup {
 
   /// Exports the objects of all services, for the lifetime of the group.
   public func export(on tree: ObjectTree, manager: ObjectPath) {
-    faces += members.flatMap { $0.service.export(on: tree, manager: manager) }
+    adaptors += members.flatMap { $0.service.export(on: tree, manager: manager) }
   }
 
   /// Begins all services.

@@ -92,15 +92,15 @@ public enum MemoryBudget {
 
   /// Maximum memory that settings may permit, in bytes: three quarters of the limit, because fragmentation needs the
   /// rest.
-  static func room(_ configuration: Configuration) -> Int { configuration[StoreSettings.self].memoryLimit / 4 * 3 }
+  static func capacity(_ configuration: Configuration) -> Int { configuration[StoreSettings.self].memoryLimit / 4 * 3 }
 
   /// The problem in one sentence; nil if the memory suffices.
   public static func objection(to configuration: Configuration) -> String? {
     let needed = own + configuration.memory
-    let room = room(configuration)
-    guard needed > room else { return nil }
+    let capacity = capacity(configuration)
+    guard needed > capacity else { return nil }
     let (needs, has, limit) = (
-      megabytes(needed), megabytes(room), megabytes(configuration[StoreSettings.self].memoryLimit)
+      megabytes(needed), megabytes(capacity), megabytes(configuration[StoreSettings.self].memoryLimit)
     )
     return
       "These settings permit \(needs) of memory, but only \(has) is available (three quarters of "

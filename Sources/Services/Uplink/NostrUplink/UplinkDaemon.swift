@@ -56,7 +56,7 @@ public final class UplinkDaemon: DaemonBody {
   }
 
   private let service: UplinkService
-  private let face: UplinkAdaptor
+  private let adaptor: UplinkAdaptor
   private weak var frame: DaemonFrame?
   private var limit: Registration?
 
@@ -70,7 +70,7 @@ public final class UplinkDaemon: DaemonBody {
       store: UplinkStore(directory: configuration[StoreSettings.self].directory, disk: SerialWorker("disk")),
       mesh: BusMesh(settings.mesh, on: bus, scheduler: loop), scheduler: loop, clock: SystemWallClock(),
       resolver: HostResolver())
-    face = UplinkAdaptor(service, on: bus)
+    adaptor = UplinkAdaptor(service, on: bus)
     service.changes.addForGood { [weak self] in self?.frame?.showStatus() }
   }
 

@@ -42,7 +42,7 @@ final class UplinkService {
   /// The pause before a text that the node could not handle is passed to it again.
   private static let deliveryPause = Duration.seconds(5)
   /// The time without a relay after which `Reason` names a proxy that may not be ready.
-  private static let patience = Duration.seconds(20)
+  private static let connectingTime = Duration.seconds(20)
 
   /// `status`, `reason`, `relays` or the key has changed.
   let changes = Observers<Void>()
@@ -77,7 +77,7 @@ final class UplinkService {
   private var proxyProblem: (since: Int64, reason: String)?
   /// When the proxy has begun to accept connections, or the last relay went.
   private var waitingSince: Instant?
-  private var patienceTimer: Registration?
+  private var connectingTimer: Registration?
 
   /// Received texts that the node has not handled.
   private var arrivals: [(text: String, key: String)] = []
@@ -144,7 +144,7 @@ final class UplinkService {
     isStopped = true
     mesh.stop()
     probe?.close()
-    (probe, probeTimer, deliveryTimer, patienceTimer) = (nil, nil, nil, nil)
+    (probe, probeTimer, deliveryTimer, connectingTimer) = (nil, nil, nil, nil)
     connections.closeAll()
     timer.set(nil)
     store.whenIdle(then: then)
@@ -488,7 +488,7 @@ final class UplinkService {
           + "[Uplink].")
     }
     if !mesh.reason.isEmpty { sentences.append(mesh.reason) }
-    if status == .connecting, let waitingSince, waitingSince.duration(to: scheduler.now) >= Self.patience {
+    if status == .connecting, let waitingSince, waitingSince.duration(to: scheduler.now) >= Self.connectingTime {
       sentences.append("No relay is reached. If the proxy is tor, it may still be connecting to its network.")
     }
     return sentences.joined(separator: " ")
@@ -539,9 +539,9 @@ final class UplinkService {
     let status = status
     if status == .connecting, waitingSince == nil {
       waitingSince = scheduler.now
-      patienceTimer = scheduler.schedule(after: Self.patience) { [weak self] in self?.changed() }
+      connectingTimer = scheduler.schedule(after: Self.connectingTime) { [weak self] in self?.changed() }
     } else if status != .connecting {
-      (waitingSince, patienceTimer) = (nil, nil)
+      (waitingSince, connectingTimer) = (nil, nil)
     }
     let now = Shown(status: status, relays: relays, waiting: waiting)
     if now != shown {
