@@ -131,6 +131,8 @@ struct Outbox: Sendable {
 
   private mutating func remove(_ id: OutboxID) -> [Effect] {
     guard let item = items.removeValue(forKey: id) else { return [] }
+    // The owner may hand over another text with this ID. An answer to the former one must not count for it.
+    if flying.remove(id) != nil { flights = flights.filter { $0.value.id != id } }
     if item.isReceipt {
       receiptCount -= 1
     } else {

@@ -243,6 +243,26 @@ struct NostrEngineTests {
     #expect(world.logs[1].messages.map(\.text) == ["x"])
   }
 
+  @Test("A withdrawn message that is handed over again with another text is sent, although its relay has not answered")
+  func withdrawnUnanswered() throws {
+    var world = NostrWorld(relays: [NostrWorld.one])
+    try world.add(3, contacts: [7, 9])
+    world.start()
+    world.relays[NostrWorld.one]?.isSilent = true
+    try world.send("for the former key", id: "M1", from: 0, to: 7)
+    let message = try OutboxID("M1")
+    world.carryOut(0, world.nodes[0].cancel(message))
+    try world.send("for the new key", id: "M1", from: 0, to: 9)
+    let events = world.logs[0].sent.map(\.text).filter { $0.hasPrefix("[\"EVENT\"") }
+    #expect(events.count == 2)
+    let former = FakeRelay.array(events.first ?? "").last as? [String: Any]
+    let id = try #require(former?["id"] as? String)
+    world.handle(0, .received(Self.one, Array("[\"OK\",\"\(id)\",true,\"\"]".utf8)))
+    #expect(world.count("AcceptedEvents", of: 0) == 1)
+    #expect(world.logs[0].accepted.isEmpty)
+    #expect(world.nodes[0].outboxEntries.map(\.attempts) == [0])
+  }
+
   @Test("A message that arrives before its sender becomes a contact is accepted when the sender becomes one")
   func lateContact() throws {
     var world = NostrWorld(relays: [NostrWorld.one])
