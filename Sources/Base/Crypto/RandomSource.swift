@@ -26,7 +26,7 @@ extension RandomSource {
     return range.lowerBound &+ Int64(bitPattern: count == 0 ? word() : word() % count)
   }
 
-  /// A uniformly distributed factor of the range, without its upper bound.
+  /// A uniformly distributed factor of the range.
   public mutating func factor(in range: ClosedRange<Double>) -> Double {
     range.lowerBound + (range.upperBound - range.lowerBound) * Double(word() >> 11) / Double(1 << 53)
   }

@@ -325,6 +325,30 @@ struct UplinkServiceTests {
     #expect(again.counter("Wipes") == 1 && !again.key.isEmpty)
   }
 
+  @Test("A wipe destroys the key of the outbox, and reports the error, if a record cannot be erased")
+  @LoopActor
+  func recordNotErased() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann.mesh.attach(as: "node")
+    ann.setContacts([bob.key])
+    ann.send(Self.packet, to: bob.key)
+    // A folder in the place of the file can neither be overwritten nor removed.
+    let record = try #require(try folder.files().keys.first { $0.hasSuffix(".record") })
+    try folder.remove(record)
+    try folder.make(record)
+    #expect(folder.exists("state/uplink/spool.key"))
+    var answers: [DBusError?] = []
+    ann.mesh.onRequest?(.wipe { answers.append($0) })
+    clock.run()
+    #expect(answers.count == 1 && answers.allSatisfy { $0 != nil })
+    #expect(ann.service.status == .failed)
+    #expect(!folder.exists("state/uplink/spool.key") && !folder.exists("state/uplink/identity"))
+  }
+
   @Test("Texts stay at their relays while too many wait for the node, and each arrives once")
   @LoopActor
   func manyArrivals() throws {
