@@ -43,7 +43,7 @@ public final class SoleCaller<Sink: AnyObject & Sendable> {
     bus.credentials(of: call.sender) { [weak self] result in
       guard let self else { return call.fail(.notReady("The service stops.")) }
       guard case .success(let caller) = result, users().contains(caller.uid) else { return deny(call) }
-      guard program == nil || sink(of: call) != nil else { return call.fail(.busy(refusals.busy)) }
+      if let program, program.name != call.sender { return call.fail(.busy(refusals.busy)) }
       body(call)
     }
   }
