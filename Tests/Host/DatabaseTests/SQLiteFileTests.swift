@@ -1,4 +1,5 @@
 import Glibc
+import Store
 import TestSupport
 import Testing
 
@@ -182,6 +183,19 @@ struct SQLiteFileTests {
       #expect(error.reason == row.reason, "\(row.number)")
       #expect(error.number == row.number)
       #expect(!error.sentence.contains("\u{1B}") && error.sentence.hasSuffix("."))
+    }
+  }
+
+  @Test("A store reports an error of its database with its own reason and the same sentence")
+  func storeErrors() {
+    let table: [(reason: SQLiteError.Reason, expected: StoreError.Reason)] = [
+      (.full, .diskFull), (.damaged, .damaged), (.notADatabase, .damaged), (.diskFailed, .diskFailed),
+      (.locked, .inUse), (.readOnly, .readOnly), (.notPermitted, .notPermitted), (.missing, .missing),
+      (.refused, .tooLarge), (.failed, .failed),
+    ]
+    #expect(table.count == SQLiteError.Reason.allCases.count)
+    for row in table {
+      #expect(StoreError(SQLiteError(row.reason, "A sentence.")) == StoreError(row.expected, "A sentence."))
     }
   }
 }

@@ -3,13 +3,7 @@ import Database
 import Store
 
 extension ASN.StoreError {
-  init(_ error: SQLiteError) {
-    switch error.reason {
-    case .full: self = .full
-    case .readOnly: self = .readOnly
-    default: self = .failed(error.sentence)
-    }
-  }
+  init(_ error: SQLiteError) { self.init(Store.StoreError(error)) }
 
   init(_ error: Store.StoreError) {
     switch error.reason {

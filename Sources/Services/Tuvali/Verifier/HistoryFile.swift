@@ -46,7 +46,7 @@ final class HistoryFile: Sendable {
           "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?", [.integer(Self.entryLimit)])
       }
     } catch {
-      throw Self.error(error)
+      throw StoreError(error)
     }
   }
 
@@ -71,7 +71,7 @@ final class HistoryFile: Sendable {
           ))
       }
     } catch {
-      throw Self.error(error)
+      throw StoreError(error)
     }
     return found
   }
@@ -92,7 +92,7 @@ final class HistoryFile: Sendable {
       version = try file.pragma("user_version")
       if version == .integer(0) { try make(in: file) }
     } catch {
-      throw self.error(error)
+      throw StoreError(error)
     }
     guard [.integer(0), .integer(layout)].contains(version) else {
       throw StoreError(
@@ -136,20 +136,5 @@ final class HistoryFile: Sendable {
     try state.erase([damaged] + SQLiteFile.companions(of: name))
     try state.directory.rename(name, to: damaged)
     try state.directory.sync()
-  }
-
-  private static func error(_ error: SQLiteError) -> StoreError {
-    let reason: StoreError.Reason =
-      switch error.reason {
-      case .full: .diskFull
-      case .damaged, .notADatabase: .damaged
-      case .diskFailed: .diskFailed
-      case .locked: .inUse
-      case .readOnly: .readOnly
-      case .notPermitted: .notPermitted
-      case .missing: .missing
-      case .refused, .failed: .failed
-      }
-    return StoreError(reason, error.sentence)
   }
 }
