@@ -40,6 +40,8 @@ public final class TransferHistoryStore {
   private let file = Locked<HistoryFile?>(nil)
   private var waiting: [HistoryEntry] = []
   private var isWriting = false
+  /// Whether a write has failed, and the time of the next attempt is not reached.
+  private var isPausing = false
   /// Number of reads that wait for the disk.
   private var reading = 0
   /// Whether old entries must be removed even if no entry is added.
@@ -48,7 +50,7 @@ public final class TransferHistoryStore {
   private var recorded: Set<Int> = []
   private var backoff = Backoff()
   private let idlers = IdleWaiters()
-  private lazy var retry = Deadline(scheduler) { [weak self] in self?.write() }
+  private lazy var retry = Deadline(scheduler) { [weak self] in self?.retryWrite() }
   private lazy var pruning = Deadline(scheduler) { [weak self] in self?.prune() }
 
   /// - Parameters:
@@ -135,11 +137,10 @@ public final class TransferHistoryStore {
   }
 
   private func write() {
-    guard let path, !isWriting, !waiting.isEmpty || isPruneDue else { return }
+    guard let path, !isWriting, !isPausing, !waiting.isEmpty || isPruneDue else { return }
     let entries = waiting
     let oldest = keepFor > .zero ? clock.milliseconds - keepFor.wholeMilliseconds : .max
     (waiting, isWriting, isPruneDue) = ([], true, false)
-    retry.set(nil)
     disk.offload(
       { [file] () -> (error: StoreError?, warning: String?) in
         do throws(StoreError) {
@@ -163,6 +164,8 @@ public final class TransferHistoryStore {
       trouble = error
       waiting = entries + waiting
       limitWaiting()
+      // A write also removes old entries: if it had no entries to add, it is repeated nevertheless.
+      (isPruneDue, isPausing) = (true, true)
       retry.set(scheduler.now.advanced(by: backoff.next()))
     } else {
       if trouble != nil { Log.shared.notice("The history is written again", id: .historyDegraded) }
@@ -170,6 +173,11 @@ public final class TransferHistoryStore {
       write()
     }
     if !isWriting { idlers.callAll() }
+  }
+
+  private func retryWrite() {
+    isPausing = false
+    write()
   }
 
   private func limitWaiting() {

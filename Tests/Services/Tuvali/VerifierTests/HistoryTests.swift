@@ -23,9 +23,11 @@ struct HistoryTests {
     let keeper: TransferHistoryStore
     let list: TransferList
 
-    init(_ folder: ScratchFolder, keepFor: Duration = HistoryTests.day) {
+    /// - Parameter disk: nil for one that ends each operation at once.
+    init(_ folder: ScratchFolder, keepFor: Duration = HistoryTests.day, disk: (any Offloading)? = nil) {
       clock = VirtualWallClock(time)
-      keeper = TransferHistoryStore(directory: folder.path, keepFor: keepFor, scheduler: time, clock: clock)
+      keeper = TransferHistoryStore(
+        directory: folder.path, keepFor: keepFor, scheduler: time, disk: disk, clock: clock)
       list = TransferList(limit: 2000, scheduler: time, clock: clock)
     }
 
@@ -136,6 +138,42 @@ struct HistoryTests {
     rig.time.advance(by: .seconds(60))
     #expect(rig.keeper.trouble == nil)
     #expect(try rig.entries(limit: 1000).count == 1000)
+  }
+
+  @Test("After a failed write the history is not written before the next attempt is due, however many transfers end")
+  @LoopActor
+  func pause() async throws {
+    let folder = try ScratchFolder()
+    // A file where the folder should be.
+    try folder.write([1], to: "history")
+    let disk = HeldWorker()
+    let rig = Rig(folder, disk: disk)
+    _ = rig.end(.accepted)
+    #expect(disk.held.count == 1)
+    disk.release()
+    #expect(rig.keeper.trouble != nil)
+    for _ in 0..<10 { _ = rig.end(.accepted, after: .milliseconds(1)) }
+    #expect(disk.held.isEmpty)
+    try folder.remove("history")
+    rig.time.advance(by: Backoff.shortest)
+    #expect(disk.held.count == 1)
+    disk.release()
+    #expect(rig.keeper.trouble == nil)
+  }
+
+  @Test("A failed removal of old history entries is repeated, even if no transfer ends")
+  @LoopActor
+  func removalFails() async throws {
+    let folder = try ScratchFolder()
+    // A file where the folder should be.
+    try folder.write([1], to: "history")
+    let rig = Rig(folder)
+    rig.keeper.begin()
+    rig.time.advance(by: .zero)
+    #expect(rig.keeper.trouble != nil)
+    try folder.remove("history")
+    rig.time.advance(by: Backoff.shortest)
+    #expect(rig.keeper.trouble == nil)
   }
 
   @Test("At most eight reads wait for the disk")
