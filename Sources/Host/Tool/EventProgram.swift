@@ -11,27 +11,7 @@ import Loop
 @LoopActor
 public final class EventProgram {
   /// The result of a run.
-  public enum End: Sendable, Equatable {
-    case exited(Int32)
-    case signalled(Int32)
-    /// The program ran longer than `timeLimit`, and was killed.
-    case timedOut
-    /// The program could not be started; `errno`.
-    case notStarted(Int32)
-
-    /// Whether the program has handled the event.
-    public var isSuccess: Bool { self == .exited(0) }
-
-    /// A clause about a failure: `ended with status 3`.
-    public var clause: String {
-      switch self {
-      case .exited(let status): "ended with status \(status)"
-      case .signalled(let signal): "was ended by signal \(signal)"
-      case .timedOut: "ran longer than \(EventProgram.timeLimit.components.seconds) s, and was killed"
-      case .notStarted(let error): "cannot be started: \(String(cString: strerror(error)))"
-      }
-    }
-  }
+  public typealias End = ProgramRun.End
 
   /// Runs a program with this input. It is called away from the loop, and waits for the end.
   public typealias Run = @Sendable (_ program: String, _ input: [UInt8]) -> End
@@ -178,14 +158,8 @@ public final class EventProgram {
 
   // MARK: The system
 
-  /// Longest interval in which the end of the program is looked for, in milliseconds. It is 1 at the begin of a run.
-  private nonisolated static let pollInterval: Int32 = 20
-
   /// Runs a program. Its standard input is a sealed memory file, so a program that reads nothing blocks nobody. Its
   /// standard output goes to standard error, because that of the tool is for the events.
-  ///
-  /// The program has a process group of its own. Ctrl-C ends the tool but not a run, which may be storing something.
-  /// The time limit ends the program with the programs that it has started.
   ///
   /// - Parameters:
   ///   - isQuiet: drops what the program writes.
@@ -199,51 +173,22 @@ public final class EventProgram {
     } catch {
       return .notStarted(ENOMEM)
     }
-    var actions = posix_spawn_file_actions_t()
-    posix_spawn_file_actions_init(&actions)
-    defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_adddup2(&actions, file.raw, STDIN_FILENO)
-    if isQuiet { posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) }
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO)
-    var attributes = posix_spawnattr_t()
-    posix_spawnattr_init(&attributes)
-    defer { posix_spawnattr_destroy(&attributes) }
-    // The loop blocks the signals that it handles, and the tool ignores SIGPIPE.
-    var none = sigset_t()
-    var all = sigset_t()
-    sigemptyset(&none)
-    sigfillset(&all)
-    posix_spawnattr_setsigmask(&attributes, &none)
-    posix_spawnattr_setsigdefault(&attributes, &all)
-    posix_spawnattr_setpgroup(&attributes, 0)
-    posix_spawnattr_setflags(
-      &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
-    var words = [strdup(program), nil]
-    defer { for word in words { free(word) } }
-    var child = pid_t()
-    let failure = posix_spawnp(&child, program, &actions, &attributes, &words, environ)
-    guard failure == 0 else { return .notStarted(failure) }
-    return awaitEnd(of: child, limit)
+    // The file must stay open until the program has started.
+    return withExtendedLifetime(file) { ProgramRun.run(program, input: file.raw, isQuiet: isQuiet, limit: limit) }
   }
+}
 
-  private nonisolated static func awaitEnd(of child: pid_t, _ limit: Duration) -> End {
-    var status: Int32 = 0
-    var interval: Int32 = 1
-    let begin = SuspendingClock.now
-    while begin.duration(to: .now) < limit {
-      let ended = waitpid(child, &status, WNOHANG)
-      if ended == child { return end(status) }
-      if ended < 0, errno != EINTR { return .notStarted(errno) }
-      poll(nil, 0, interval)
-      interval = min(interval * 2, pollInterval)
+extension ProgramRun.End {
+  /// Whether the program has handled the event.
+  public var isSuccess: Bool { self == .exited(0) }
+
+  /// A clause about a failure: `ended with status 3`.
+  public var clause: String {
+    switch self {
+    case .exited(let status): "ended with status \(status)"
+    case .signalled(let signal): "was ended by signal \(signal)"
+    case .timedOut: "ran longer than \(EventProgram.timeLimit.components.seconds) s, and was killed"
+    case .notStarted(let error): "cannot be started: \(String(cString: strerror(error)))"
     }
-    kill(-child, SIGKILL)
-    while waitpid(child, &status, 0) < 0, errno == EINTR {}
-    return .timedOut
-  }
-
-  /// The end for a status of `waitpid`, whose macros are not available in Swift.
-  private nonisolated static func end(_ status: Int32) -> End {
-    status & 0x7F == 0 ? .exited(status >> 8 & 0xFF) : .signalled(status & 0x7F)
   }
 }

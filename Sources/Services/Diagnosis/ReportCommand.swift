@@ -10,8 +10,11 @@ import Tool
 struct ReportCommand {
   private static let fileLimit = 1 << 20
   /// The last entries of the service's journal. Their texts are not read, because texts may have names and addresses.
-  private static let journal =
-    "journalctl -u earshotd -n 300 -o json --output-fields=MESSAGE_ID,PRIORITY,EARSHOT_ERROR 2>/dev/null"
+  private static let journal = [
+    "-u", "earshotd", "-n", "300", "-o", "json", "--output-fields=MESSAGE_ID,PRIORITY,EARSHOT_ERROR",
+  ]
+  private static let journalLimit = 1 << 20
+  private static let journalPatience = Duration.seconds(20)
   private static let resultLimit: UInt32 = 1000
 
   private let client: Client
@@ -115,14 +118,14 @@ struct ReportCommand {
   }
 
   private func readJournal() -> [Report.JournalEntry]? {
-    guard let output = popen(Self.journal, "r") else { return nil }
+    let output = ProgramRun.output(
+      of: "journalctl", Self.journal, upTo: Self.journalLimit, within: Self.journalPatience)
+    guard let output else { return nil }
     var entries: [Report.JournalEntry] = []
-    var buffer = [CChar](repeating: 0, count: 1 << 16)
-    while fgets(&buffer, Int32(buffer.count), output) != nil {
-      let line = buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
-      if let value = try? JSONReader.read(line), let entry = entry(value) { entries.append(entry) }
+    for line in output.split(separator: UInt8(ascii: "\n")) {
+      if let value = try? JSONReader.read(Array(line)), let entry = entry(value) { entries.append(entry) }
     }
-    return pclose(output) == 0 ? entries : nil
+    return entries
   }
 
   private func entry(_ value: JSONValue) -> Report.JournalEntry? {

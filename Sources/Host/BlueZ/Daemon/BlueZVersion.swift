@@ -1,4 +1,5 @@
 import Glibc
+import Loop
 
 /// A release of BlueZ. bluetoothd does not report its own release over D-Bus.
 public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
@@ -35,26 +36,13 @@ extension BlueZVersion {
     programs.lazy.filter { access($0, X_OK) == 0 }.compactMap(said).first
   }
 
+  /// Maximum time for the output of the version.
+  private static let patience = Duration.seconds(5)
+
   /// The output of `PROGRAM --version`. The call takes some milliseconds.
   private static func said(by program: String) -> BlueZVersion? {
-    var ends: [Int32] = [0, 0]
-    guard pipe(&ends) == 0 else { return nil }
-    defer { close(ends[0]) }
-    var actions = posix_spawn_file_actions_t()
-    posix_spawn_file_actions_init(&actions)
-    defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
-    posix_spawn_file_actions_addclose(&actions, ends[0])
-    var words = [strdup(program), strdup("--version"), nil]
-    defer { for word in words { free(word) } }
-    var child = pid_t()
-    let failure = posix_spawn(&child, program, &actions, nil, &words, environ)
-    close(ends[1])
-    guard failure == 0 else { return nil }
-    var text = [UInt8](repeating: 0, count: 64)
-    let count = read(ends[0], &text, text.count)
-    waitpid(child, nil, 0)
-    return count > 0 ? BlueZVersion(String(decoding: text.prefix(count), as: UTF8.self)) : nil
+    guard let output = ProgramRun.output(of: program, ["--version"], upTo: 1024, within: patience) else { return nil }
+    return BlueZVersion(String(decoding: output, as: UTF8.self))
   }
 }
 
