@@ -388,9 +388,8 @@ let package = Package(
     tests(
       "Services/ListingTests",
       [
-        "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
-        "Tool",
-        "Tuvali",
+        "Common", "Noise", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air",
+        "Hosting", "Tool", "Tuvali", "Bitchat",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "ToolList", "SocialDaemon", "Presence",
         "NostrUplink", "TestSupport",
       ], go: .realTime),

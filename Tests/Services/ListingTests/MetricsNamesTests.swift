@@ -1,4 +1,5 @@
 import Air
+import Bitchat
 import Foundation
 import Glibc
 import Hosting
@@ -7,7 +8,9 @@ import Loop
 import TestSupport
 import Testing
 
+@testable import BlueZ
 @testable import DBus
+@testable import Noise
 
 /// The names of the metrics, in the documentation and in the dashboard.
 @Suite("Names of the metrics")
@@ -38,12 +41,69 @@ struct MetricsNamesTests {
     return MetricsCollector(bus.objects, meanings: meanings, version: "1", clock: VirtualWallClock(time)).metrics()
   }
 
-  @Test("docs/metrics.md lists every gauge, and every counter that has an explanation of its own")
+  /// The interfaces whose counters are metrics, and the names of their services in metrics.
+  private static let services = [
+    "org.earshot.Manager1": "service", "org.earshot.Verifier1": "verifier", "org.earshot.Wallet1": "wallet",
+    "org.earshot.Mesh1": "mesh", "org.earshot.Broadcast1": "broadcast",
+  ]
+
+  /// The counters in the tables of docs/metrics.md: the meaning of each metric, by its name.
+  private static func documentedCounters() throws -> [String: String] {
+    var counters: [String: String] = [:]
+    for line in try text("docs/metrics.md").split(separator: "\n") where line.hasPrefix("| `earshot_") {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      let name = cells[0].filter { $0 != "`" }
+      if cells.count == 2, name.hasSuffix("_total") { counters[name] = cells[1] }
+    }
+    return counters
+  }
+
+  @Test("docs/metrics.md lists exactly the counters that the tool explains, with the same meanings")
+  func counterTables() throws {
+    let documented = try Self.documentedCounters()
+    var explained: [String: String] = [:]
+    for (interface, meanings) in ServiceList.all.counterMeanings {
+      guard let service = Self.services[interface] else { continue }
+      for (name, meaning) in meanings { explained["earshot_\(service)_\(MetricsText.snake(name))_total"] = meaning }
+    }
+    #expect(documented.count > 150)
+    for name in Set(documented.keys).union(explained.keys) {
+      #expect(documented[name] == explained[name], "\(name)")
+    }
+  }
+
+  @Test("The tool explains exactly the counters that the services have")
+  @LoopActor
+  func counterNames() {
+    let time = VirtualTime()
+    let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
+    var names: [String: Set<String>] = [:]
+    for described in ServiceList.all.objects(radio: radio, scheduler: time) {
+      guard let counters = described.interface.property("Counters")?.get().asDictionary else { continue }
+      names[described.interface.name, default: []].formUnion(counters.keys)
+    }
+    // The bus, the radio of BlueZ and the node of the mesh have further counters while the service runs.
+    let bus = BusConnection(address: .address("unix:path=/nowhere"))
+    let ofBus = bus.objects.tallies.map(\.name)
+    let ofRadio = BlueZCounters().tallies.map(\.name)
+    names["org.earshot.Manager1", default: []].formUnion(ofBus + ofRadio)
+    let ofNode = NodeCounters().tallies.map(\.name)
+    let ofSessions = Sessions<Int>.Counters().tallies.map { "Noise\($0.name)" }
+    names["org.earshot.Mesh1", default: []].formUnion(ofNode + ofSessions)
+    let meanings = ServiceList.all.counterMeanings
+    for interface in Self.services.keys {
+      let explained = Set((meanings[interface] ?? [:]).keys)
+      let differences = explained.symmetricDifference(names[interface] ?? []).sorted()
+      #expect(differences.isEmpty, "\(interface): \(differences)")
+    }
+  }
+
+  @Test("docs/metrics.md lists every gauge, and every counter")
   func documented() async throws {
     let documented = Self.names(in: try Self.text("docs/metrics.md"))
     let metrics = await LoopActor.run { Self.metrics() }
     #expect(metrics.count > 60)
-    for metric in metrics where metric.kind == .gauge || !metric.help.hasPrefix("Counter ") {
+    for metric in metrics {
       #expect(documented.contains(metric.name), "\(metric.name)")
     }
     #expect(metrics.map(\.name).count == Set(metrics.map(\.name)).count)

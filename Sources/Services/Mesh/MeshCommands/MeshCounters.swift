@@ -25,6 +25,7 @@ enum MeshCounters {
     "Echoes": "packets of this node that others relayed",
     "Relayed": "packets of others that this node relayed",
     "Superfluous": "packets that were not relayed, because others had relayed enough copies",
+    "Revived": "packets of others relayed late or again, because a later copy reaches further",
     "RelaysDropped": "packets that were not relayed because a queue was full",
     "DroppedFrames": "frames that were dropped in the full queue of a link",
     "UnreachableFrames": "frames that a link did not send: its peer was gone or had not subscribed",
