@@ -120,15 +120,36 @@ struct InterfaceTests {
     #expect(isCurrent)
   }
 
+  /// The methods that the policies of the bus let the group of viewers call, as `interface.method`; `*` for a rule that
+  /// does not restrict one of them.
+  private static func permittedToViewers() throws -> [String] {
+    var permitted: [String] = []
+    for name in ["org.earshot", "org.earshot.Nostr", "org.earshot.Presence", "org.earshot.Social"] {
+      let text = try String(contentsOf: top.appendingPathComponent("dbus-policy/\(name).conf"), encoding: .utf8)
+      for part in text.components(separatedBy: "<policy group=\"\(ServiceAccess.viewGroup)\">").dropFirst() {
+        let rules = part.components(separatedBy: "</policy>").first ?? ""
+        for rule in rules.components(separatedBy: "<allow ").dropFirst() {
+          let values = ["send_interface", "send_member"].map { key -> String in
+            rule.components(separatedBy: "\(key)=\"").dropFirst().first?.components(separatedBy: "\"").first ?? "*"
+          }
+          permitted.append(values.joined(separator: "."))
+        }
+      }
+    }
+    return permitted
+  }
+
   @Test("Viewers may call two methods, see no other property than everybody, and nothing of the other daemons")
   @LoopActor
-  func viewers() {
+  func viewers() throws {
     let (objects, interfaces) = Self.described()
     // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
     let methods = interfaces.flatMap { interface -> [String] in
       interface.methods.filter { $0.audience != .group }.map { "\(interface.name).\($0.name)" }
     }
     #expect(methods == ["org.earshot.Manager1.GetMetrics", "org.earshot.Verifier1.ListHistory"])
+    // The service's own check and the policies of the four daemons agree.
+    #expect(try Self.permittedToViewers() == methods)
     #expect(!interfaces.contains { $0.audience == .viewers || $0.properties.contains { $0.audience == .viewers } })
     for object in objects where [Self.presence, Self.social, Self.uplink].contains(where: object.path.hasPrefix) {
       #expect(object.interface.audience == .group, "\(object.path) \(object.interface.name)")
