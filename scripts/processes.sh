@@ -119,6 +119,17 @@ await_service() {
   [ $status = 0 ] || fail "$name did not answer on the bus within $patience s" status
 }
 
+# until_true WHAT COMMAND...: repeats the command until it succeeds; fails after the time limit. The output of the command is dropped.
+until_true() {
+  local what=$1 tick
+  shift
+  for ((tick = 0; tick < patience * 5; tick++)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.2
+  done
+  fail "not reached within $patience s: $what"
+}
+
 # write_bus_configuration: writes the configuration of a bus without restrictions.
 write_bus_configuration() {
   cat >"$dir/bus.conf" <<END

@@ -59,17 +59,6 @@ node() {
 }
 uplink() { "$bin/earshot" --bus "$bus" --bus-name "org.earshot.Nostr.$1" mesh uplink "${@:2}"; }
 
-# until_true WHAT COMMAND...: repeats the command until it succeeds; fails after the time limit.
-until_true() {
-  local what=$1 tick
-  shift
-  for ((tick = 0; tick < patience * 5; tick++)); do
-    if "$@" >/dev/null 2>&1; then return; fi
-    sleep 0.2
-  done
-  fail "not reached within $patience s: $what"
-}
-
 is() { uplink "$1" --json | jq -e --arg state "$2" '.state == $state'; }
 knows() { node "$1" mesh peers --json | jq -e --arg name "$2" 'any(.[]; .nickname == $name and .hops > 0)'; }
 is_mutual() { node "$1" mesh peers --json | jq -e 'any(.[]; .favourite and .favouriteOfPeer)'; }
