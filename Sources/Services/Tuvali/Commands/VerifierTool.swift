@@ -84,7 +84,7 @@ enum TransfersTool {
   private static let list = Verb(
     "list", "List the transfers of this run, or with --history the results of earlier ones.",
     options: [
-      Option("history", "List the stored results, the newest first."),
+      Option("history", "List the stored results of the verifier, the newest first."),
       Option("limit", value: .integer("N", 1...100_000), "Maximum results of --history (100)."),
     ], need: .groupUnless(option: "history")
   ) { client, line async throws(Failure) in
