@@ -199,6 +199,29 @@ struct ToolTests {
     #expect(Self.permissions(file) == 0o600)
   }
 
+  @Test("`verifier watch --once` ends after the program of --exec has handled the verdict")
+  @LoopActor
+  func lastEvent() async throws {
+    let kiosk = try await Kiosk()
+    defer { kiosk.close() }
+    let (folder, output) = (try Self.folder(), try Self.folder())
+    defer {
+      try? FileManager.default.removeItem(at: folder)
+      try? FileManager.default.removeItem(at: output)
+    }
+    let program = folder.appendingPathComponent("handler")
+    try "#!/bin/sh\ncat >>\"$0.events\"\n".write(to: program, atomically: true, encoding: .utf8)
+    #expect(chmod(program.path, 0o700) == 0)
+    _ = try await kiosk.start()
+    let watch = try ToolRun.earshot(
+      "verifier", "watch", "--once", "--accept", "-o", output.path, "--exec", program.path, bus: kiosk.bus.address)
+    try await watch.say("Waiting for wallets.")
+    _ = try await Self.visit(kiosk, "new")
+    #expect(try await watch.end().status == 0)
+    let events = try String(contentsOf: folder.appendingPathComponent("handler.events"), encoding: .utf8)
+    #expect(events.contains("\"credential\"") && events.contains("\"verdictDelivery\""))
+  }
+
   @Test("`verifier watch --once` fetches the next credential, and an earlier one only on request")
   @LoopActor
   func fromNowOn() async throws {

@@ -23,6 +23,8 @@ final class WatchCommand {
   private var model = WatchModel(WatchOptions())
   private var link: WatchLink?
   private var isDrawingSoon = false
+  /// Whether a person or a signal ends the command.
+  private var hasLeft = false
   private var end: CheckedContinuation<Result<ExitCode, Failure>, Never>?
   private var early: Result<ExitCode, Failure>?
   private var registrations: [Registration] = []
@@ -67,6 +69,8 @@ final class WatchCommand {
     let result = await withCheckedContinuation { continuation in
       if let early { continuation.resume(returning: early) } else { end = continuation }
     }
+    // The program handles the events that wait, unless a person does not want to wait.
+    if !hasLeft { await program?.finish() }
     return try result.get()
   }
 
@@ -113,6 +117,7 @@ final class WatchCommand {
   // MARK: Events
 
   private func handle(_ event: WatchEvent) {
+    if case .stop(.left) = event { hasLeft = true }
     let date = date
     for action in model.handle(event, at: EventLoop.shared.now, date: date) { perform(action) }
     drawSoon()
