@@ -34,7 +34,7 @@ class Machine:
         """Returns the calls of deb-systemd-invoke, and the text on standard error."""
         text = (DEBIAN / script).read_text().replace("/usr/bin/@UNIT@", f"{self.folder}/earshotd")
         text = text.replace("@UNIT@", "earshotd").replace("@FIRST@", first)
-        text = text.replace("/run/systemd/system", f"{self.folder}/systemd")
+        text = text.replace("/run/systemd/system", f"{self.folder}/systemd").replace("/run/", f"{self.folder}/")
         result = subprocess.run(
             ["sh", "-eu", "-c", text, "script", *arguments],
             env={"PATH": f"{self.folder}:{os.environ['PATH']}"},
@@ -92,6 +92,17 @@ def test_an_upgrade_with_an_invalid_configuration_keeps_the_running_process_and_
 def test_an_upgrade_does_not_start_a_service_that_was_stopped(tmp_path: Path) -> None:
     machine = Machine(tmp_path, is_active=False, is_valid=True)
     assert machine.run("restart.sh", "start", "configure", "0.0.9")[0] == []
+
+
+def test_an_installation_after_a_removal_starts_the_service(tmp_path: Path) -> None:
+    """The scripts get the version of the removed package, as for an upgrade."""
+    machine = Machine(tmp_path, is_active=False, is_valid=True)
+    machine.run("mark.sh", "", "install", "0.0.9", "0.1.0")
+    start = ["deb-systemd-invoke start earshotd.service"]
+    assert machine.run("restart.sh", "start", "configure", "0.0.9")[0] == start
+    # The next upgrade does not start it again.
+    machine.run("mark.sh", "", "upgrade", "0.1.0", "0.1.1")
+    assert machine.run("restart.sh", "start", "configure", "0.1.0")[0] == start
 
 
 @pytest.mark.parametrize(("argument", "count"), [("remove", 1), ("upgrade", 0), ("deconfigure", 0)])
