@@ -52,7 +52,9 @@ class Nearby:
 
     async def _list(self, after: int) -> AsyncIterator[NearbyMessage]:
         (rows,) = await self._connection.call(PATH, INTERFACE, "ListMessages", "tu", after, 0)
-        for number, time, peer, text, strength in rows:
+        for row in rows:
+            # A later release may add members at the end.
+            number, time, peer, text, strength = row[:5]
             yield NearbyMessage(number, time, peer, text, None if strength == _UNKNOWN_STRENGTH else strength)
 
 
