@@ -389,7 +389,7 @@ let package = Package(
       "Services/ListingTests",
       [
         "Common", "Noise", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air",
-        "Hosting", "Tool", "Tuvali", "Bitchat",
+        "Hosting", "Tool", "Tuvali", "Bitchat", "Thali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "ToolList", "SocialDaemon", "Presence",
         "NostrUplink", "TestSupport",
       ], go: .realTime),

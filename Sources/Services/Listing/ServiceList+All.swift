@@ -18,5 +18,5 @@ extension ServiceList {
       ListedService(MeshService.self, tool: MeshTool.part),
       ListedService(BroadcastService.self, tool: NearbyTool.part),
       ListedService(PresenceRadioService.self, tool: PresenceTool.part),
-    ], tools: [ChatTool.part, MeshTool.uplinkPart])
+    ], tools: [ChatTool.part, MeshTool.uplinkPart, PresenceTool.daemonPart])
 }

@@ -3,6 +3,8 @@ import Common
 import Foundation
 import Listing
 import Loop
+import NostrUplink
+import Presence
 import TestSupport
 import Testing
 import ToolList
@@ -11,6 +13,7 @@ import Tuvali
 
 @testable import BlueZ
 @testable import DBus
+@testable import Thali
 @testable import Tool
 
 /// The tool's texts for signals and counters of the services.
@@ -43,6 +46,24 @@ struct ToolWordsTests {
       }
     }
     #expect(count > 50)
+  }
+
+  @Test("`earshot explain` explains each counter of earshot-presenced and earshot-nostrd")
+  @LoopActor
+  func countersOfDaemons() {
+    // The counters of an engine are on the bus while it runs.
+    var names = Set(Recognizer().tallies.map(\.name))
+    names.formUnion(LocalDiscovery.Counters().tallies.map(\.name))
+    var counters = ["org.earshot.Presence1": names]
+    for described in PresenceDaemon.described + UplinkDaemon.described {
+      guard let values = described.interface.property("Counters")?.get().asDictionary else { continue }
+      counters[described.interface.name, default: []].formUnion(values.keys)
+    }
+    #expect(counters.values.reduce(0) { $0 + $1.count } > 70)
+    let meanings = Self.parts.compactMap(\.counters)
+    for (interface, names) in counters {
+      for name in names { #expect(meanings.contains { $0.explains(name, of: interface) }, "\(interface): \(name)") }
+    }
   }
 
   @Test("`earshot explain` explains each error, refusal, verdict and journal message")

@@ -18,6 +18,9 @@ public enum PresenceTool {
       state("degraded", "Some functions are missing. Reason names them."),
     ])
 
+  /// The counters of `earshot-presenced`.
+  public static let daemonPart = ToolPart(counters: PresenceCounters.table)
+
   private static func state(_ code: String, _ meaning: String) -> CodeMeaning {
     CodeMeaning(code, kind: "state of the Bluetooth of private presence", meaning)
   }

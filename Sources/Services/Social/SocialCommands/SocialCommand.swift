@@ -67,7 +67,7 @@ struct SocialCommand {
   }
 
   /// The meanings of the counters.
-  static let meanings = [
+  nonisolated static let meanings = [
     "Accepted": "connections accepted",
     "Refused": "connections refused: too many, after failed logins, or not upgraded to WebSocket",
     "Logins": "logins",

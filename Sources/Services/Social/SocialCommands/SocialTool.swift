@@ -15,7 +15,8 @@ public enum SocialTool {
           status, users, keys, join, ls, cat, put, say, rm, exec, watch, gc, backup, export, `import`, serve,
         ],
         defaultVerb: "status")
-    ], status: { _ in "" })
+    ], status: { _ in "" },
+    counters: CounterMeanings("social server", SocialCommand.path, SocialCommand.interface, SocialCommand.meanings))
 
   private static let userKeys = "The name of the user's keys (keys import); with a slash in it, a file of keys."
   private static let reference = "A sum, a user, a name, or USER/NAME, with unique prefixes, * and ?."
