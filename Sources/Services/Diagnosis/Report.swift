@@ -39,7 +39,7 @@ struct Report {
       section("Services", services.sorted()), section("Settings that differ from their defaults", settings),
       section("Counters that are not 0", counterLines),
       section("Results of transfers", results.sorted { $0.key < $1.key }.map { "\($0.value)  \($0.key)" }),
-      section("Journal", journal.map { $0.map(line) } ?? ["not readable: the group systemd-journal may read it"]),
+      section("Journal", journal.map { $0.map(line) } ?? [Self.noJournal]),
     ]
     let head =
       "Report of earshot. It has no names, addresses, keys, messages or credentials. Read it before you send it."
@@ -47,6 +47,8 @@ struct Report {
     let lines = [head, ""] + section("Versions", versions) + sections.joined().map(redaction.clean)
     return lines.map { PrintableText.clean($0, limit: 2000) + "\n" }.joined()
   }
+
+  private static let noJournal = "not readable within 20 s: the group systemd-journal may read it"
 
   private func section(_ title: String, _ lines: [String]) -> [String] {
     ["## \(title)"] + (lines.isEmpty ? ["none"] : lines) + [""]
