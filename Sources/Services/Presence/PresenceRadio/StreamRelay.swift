@@ -8,6 +8,8 @@ import Radio
 final class StreamRelay {
   /// Maximum time in which the program can read the last bytes of a link that has ended.
   private static let lingerTime = Duration.seconds(3)
+  /// Maximum time in which the peer can accept the last bytes of a program that has closed its socket.
+  private static let drainTime = Duration.seconds(30)
 
   private let link: any RadioStream
   private let local: SocketStream
@@ -72,10 +74,17 @@ final class StreamRelay {
     case .ended:
       hasProgramEnded = true
       pushToLink()
+      limitDraining()
     // Data that the program sent before the end is sent first.
-    case .hungUp: break
+    case .hungUp: limitDraining()
     case .closed: close()
     }
+  }
+
+  /// Closes both sides after `drainTime`, because a peer that accepts no bytes would occupy the link.
+  private func limitDraining() {
+    guard onEnd != nil, linger == nil else { return }
+    linger = scheduler.schedule(after: Self.drainTime) { [weak self] in self?.close() }
   }
 
   private func pushToProgram() {

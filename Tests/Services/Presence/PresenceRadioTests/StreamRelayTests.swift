@@ -19,12 +19,16 @@ struct StreamRelayTests {
     private(set) var handler: (@LoopActor (RadioStreamEvent) -> Void)?
     private(set) var sent: [UInt8] = []
     private(set) var isClosed = false
+    /// Number of bytes that the peer still accepts.
+    var room = Int.max
 
     func start(_ handler: @escaping @LoopActor (RadioStreamEvent) -> Void) { self.handler = handler }
 
     func send(_ bytes: ArraySlice<UInt8>) -> Int {
-      sent += bytes
-      return bytes.count
+      let count = min(bytes.count, room)
+      room -= count
+      sent += bytes.prefix(count)
+      return count
     }
 
     func pauseReading(_ isPaused: Bool) {}
@@ -74,6 +78,21 @@ struct StreamRelayTests {
     #expect(received == bytes)
     _ = try await world.ends.next()
     #expect(world.link.isClosed)
+  }
+
+  @Test("A peer that accepts no bytes loses the last bytes of a program 30 s after the program has closed its socket")
+  @LoopActor
+  func deafPeer() async throws {
+    let world = try World()
+    world.link.room = 0
+    world.program.send([1, 2, 3])
+    while world.relay.received.program < 3 { try await world.turn() }
+    world.program.close()
+    for _ in 0..<5 { try await world.turn() }
+    world.time.advance(by: .milliseconds(29_999))
+    #expect(world.ends.all.isEmpty && !world.link.isClosed)
+    world.time.advance(by: .milliseconds(1))
+    #expect(world.ends.all == [true] && world.link.isClosed)
   }
 
   @Test("A program that does not read loses the last bytes of a link 3 s after the link has ended")
