@@ -55,11 +55,18 @@ public final class PresenceRadioService {
   private var memory = GenerationFilter()
 
   private var relays: [Int: StreamRelay] = [:]
-  private var attempts: [Int: Registration] = [:]
+  private var attempts: [Int: Attempt] = [:]
   private var lastNumber = 0
   private var limit = ConnectionLimit<BluetoothAddress>.rfcommLinks
   private var refusals: [ConnectionRefusal: UInt64] = [:]
   private var counters = Counters()
+
+  /// A link that is being opened.
+  private struct Attempt {
+    let registration: Registration
+    /// The callback of `connect`.
+    let then: @LoopActor (Result<Int32, Refusal>) -> Void
+  }
 
   private struct Counters {
     var scanResults: UInt64 = 0
@@ -112,7 +119,12 @@ public final class PresenceRadioService {
   /// Ends all requests of the program, which has left the bus.
   func detach() {
     (sink, generation, isScanning) = (nil, nil, false)
+    let abandoned = attempts.values
     attempts = [:]
+    for attempt in abandoned {
+      attempt.registration.cancel()
+      attempt.then(.failure(.stopped))
+    }
     for relay in relays.values { relay.close() }
     update()
   }
@@ -300,18 +312,20 @@ public final class PresenceRadioService {
 
   /// Opens a link to a peer.
   ///
-  /// - Parameter then: called once, later, with the descriptor of a stream socket, which the receiver owns.
+  /// - Parameter then: called once, with the descriptor of a stream socket, which the receiver owns, or with the reason
+  ///   for the failure.
   func connect(to device: DeviceAddress, then: @escaping @LoopActor (Result<Int32, Refusal>) -> Void) {
     guard !isStopped else { return then(.failure(.stopped)) }
     guard relays.count + attempts.count < Limits.rfcommLinks else { return then(.failure(.tooManyLinks)) }
     lastNumber += 1
     let number = lastNumber
     do throws(RadioError) {
-      attempts[number] = try radio.connect(to: BluetoothAddress(device.value), on: Self.profile) { [weak self] result in
+      let registration = try radio.connect(to: BluetoothAddress(device.value), on: Self.profile) { [weak self] result in
         guard let self else { return then(.failure(.stopped)) }
         attempts[number] = nil
         opened(result, then)
       }
+      attempts[number] = Attempt(registration: registration, then: then)
     } catch {
       counters.failed += 1
       then(.failure(.radio(error)))

@@ -347,4 +347,15 @@ struct PresenceRadioLinkTests {
     _ = try await there.ends.next()
     #expect(server.service.links == 0)
   }
+
+  @Test("A presence link that is being opened fails when the program leaves the bus")
+  @LoopActor
+  func leavingEarly() async throws {
+    let (_, server, client) = try Self.machines()
+    let outcomes = Mailbox<Result<Int32, PresenceRadioService.Refusal>>()
+    client.service.connect(to: DeviceAddress(try server.address.value)) { outcomes.put($0) }
+    #expect(outcomes.all.isEmpty)
+    client.service.detach()
+    #expect(outcomes.all == [.failure(.stopped)])
+  }
 }
