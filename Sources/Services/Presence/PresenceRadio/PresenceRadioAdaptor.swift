@@ -178,14 +178,24 @@ final class PresenceRadioAdaptor {
 
 /// The program that uses the radio, as an object on the bus.
 @LoopActor
-private final class BusSink: PresenceSink {
+final class BusSink: PresenceSink {
+  /// Maximum number of scan results without an answer of the program; further ones are dropped. The bus limits the
+  /// unanswered calls of a connection, and `earshotd` needs its connection for other calls.
+  private static let unansweredLimit = 32
+
   let name: String
   private let bus: BusConnection
+  /// Number of scan results that the program has not answered.
+  private var unanswered = 0
 
   init(_ name: String, _ bus: BusConnection) { (self.name, self.bus) = (name, bus) }
 
   func sighted(_ device: DeviceAddress, generation: UInt8) {
-    call("Sighted", [.string(BluetoothAddress(device.value).description), .byte(generation)])
+    guard unanswered < Self.unansweredLimit else { return }
+    unanswered += 1
+    call("Sighted", [.string(BluetoothAddress(device.value).description), .byte(generation)]) { [weak self] in
+      self?.unanswered -= 1
+    }
   }
 
   func accept(_ device: DeviceAddress, descriptor: Int32) {
@@ -197,8 +207,11 @@ private final class BusSink: PresenceSink {
   }
 
   /// Calls a method of the program. A program that refuses a link closes its socket, which ends the link.
-  private func call(_ method: String, _ arguments: [DBusValue]) {
+  ///
+  /// - Parameter then: called once, later, with or without an answer.
+  private func call(_ method: String, _ arguments: [DBusValue], then: @escaping @LoopActor () -> Void = {}) {
     bus.call(name, PresenceRadioAdaptor.sinkPath, PresenceRadioAdaptor.sinkInterface, method, arguments) { result in
+      then()
       if case .failure(let error) = result { Log.shared.debug("\(method) was refused: \(error.name)") }
     }
   }

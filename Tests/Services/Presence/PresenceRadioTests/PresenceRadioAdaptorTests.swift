@@ -206,6 +206,36 @@ struct PresenceRadioAdaptorTests {
     #expect(!"\(values)".contains(address.description))
     withExtendedLifetime((object, attempt, sink)) {}
   }
+
+  @Test("A presence program gets at most 32 scan results that it has not answered")
+  @LoopActor
+  func unanswered() async throws {
+    let radio = try await RadioOnBus()
+    defer { radio.close() }
+    let calls = Mailbox<MethodCall>()
+    let object = radio.client.objects.export(
+      PresenceRadioAdaptor.sinkPath,
+      interfaces: [
+        Interface(
+          PresenceRadioAdaptor.sinkInterface,
+          methods: [
+            Method(
+              "Sighted", in: [Argument("address", "s"), Argument("generation", "y")],
+              handler: { call in calls.put(call) })
+          ])
+      ])
+    let name = try #require(radio.client.uniqueName)
+    let sink = BusSink(name, radio.server)
+    for count in [32, 64] {
+      for number: UInt64 in 0..<40 { sink.sighted(DeviceAddress(number), generation: 1) }
+      // Scan results arrive before this call, and answers to them before its answer.
+      _ = try await radio.server.call(name, "/", "org.freedesktop.DBus.Peer", "Ping")
+      #expect(calls.all.count == count)
+      for call in calls.all where !call.isAnswered { call.reply() }
+      _ = try await radio.server.call(name, "/", "org.freedesktop.DBus.Peer", "Ping")
+    }
+    withExtendedLifetime(object) {}
+  }
 }
 
 @LoopActor
