@@ -84,6 +84,12 @@ final class LocalNetwork: PresenceNetwork {
   private static let handshakeRecord: UInt8 = 0x16
   /// Maximum time until a client's first byte.
   private static let firstByteTime = Duration.seconds(5)
+  /// Maximum number of connections that wait for their first byte. A further one ends the oldest, because silent
+  /// connections of strangers must not exclude a known peer, whose first byte follows at once.
+  private static let silentLimit = 32
+  /// Maximum numbers of connections of one listener: more than `silentLimit`, the HTTP connections and the streams
+  /// together, and of one address.
+  private static let bounds = ConnectionBounds(total: 192, ofOneAddress: 16)
   /// Maximum number of stored link-local addresses of peers, and of addresses of searchers.
   private static let rememberedSources = 1024
   private static let sites = 16
@@ -198,7 +204,7 @@ final class LocalNetwork: PresenceNetwork {
       let endpoint = Endpoint(
         site.key.address, port: UInt16(clamping: settings.port), zone: zone(of: site.key))
       site.listener = try TCPListener(
-        on: endpoint, bounds: ConnectionBounds(total: 128, ofOneAddress: 16)
+        on: endpoint, bounds: Self.bounds
       ) { [weak self] in self?.accept($0) }
     } catch {
       siteFailures += 1
@@ -292,6 +298,10 @@ final class LocalNetwork: PresenceNetwork {
   private func accept(_ connection: IncomingConnection) {
     // A program of this machine proves nothing about the network.
     if !sitesByKey.keys.contains(where: { $0.address == connection.peer.address }) { onEvent?(.connected) }
+    if waits.count >= Self.silentLimit, let oldest = waits.keys.min() {
+      waits[oldest] = nil
+      silentConnections += 1
+    }
     lastWait += 1
     let number = lastWait
     waits[number] = connection.peek(within: Self.firstByteTime, on: scheduler) { [weak self] byte in

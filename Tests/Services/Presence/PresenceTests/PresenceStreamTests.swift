@@ -237,6 +237,51 @@ struct PresenceStreamTests {
     for stranger in strangers { stranger.close() }
   }
 
+  /// Connects to a port of 127.0.0.1 from 127.0.0.`host`. The caller owns the descriptor.
+  private static func connect(from host: UInt8, toPort port: UInt16) throws -> Int32 {
+    func address(_ host: UInt8, _ port: UInt16) -> sockaddr_in {
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_port = port.bigEndian
+      address.sin_addr.s_addr = (0x7F00_0000 | UInt32(host)).bigEndian
+      return address
+    }
+    func call(_ address: sockaddr_in, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Bool {
+      withUnsafePointer(to: address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+          body($0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+        }
+      }
+    }
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    let isBound = call(address(host, 0)) { Glibc.bind(descriptor, $0, $1) }
+    let isConnected = call(address(1, port)) { Glibc.connect(descriptor, $0, $1) }
+    try #require(isBound && isConnected)
+    return descriptor
+  }
+
+  @Test("A 33rd connection without a byte ends the oldest one, and a known peer gets a stream beside them")
+  @LoopActor
+  func besideSilent() async throws {
+    let pair = try await PresencePair.onNetwork()
+    defer { pair.close() }
+    let program = try EchoProgram()
+    try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
+    let route = try #require(pair.ben.routes(to: pair.annaForBen.id).first)
+    guard case .network(let endpoint) = route.target else {
+      Issue.record("the peer is not reached over the network")
+      return
+    }
+    var strangers: [Int32] = []
+    defer { for stranger in strangers { Glibc.close(stranger) } }
+    for number: UInt8 in 0..<40 { strangers.append(try Self.connect(from: 2 + number / 10, toPort: endpoint.port)) }
+    let end = ProgramEnd(try await pair.connect(try Self.label("echo")).get())
+    end.send([1, 2, 3])
+    _ = try await end.ends.next()
+    #expect(end.received == [1, 2, 3])
+    #expect(await Self.count("SilentConnections", of: pair.anna) >= 8)
+  }
+
   @Test("The 17th presence stream to one peer is refused")
   @LoopActor
   func manyOfOnePeer() async throws {
