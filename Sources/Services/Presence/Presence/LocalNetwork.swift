@@ -14,7 +14,8 @@ protocol PresenceNetwork: AnyObject {
 
   /// Monitors the interfaces, and receives datagrams.
   func start()
-  /// Opens and closes the port for beacons and streams.
+  /// Opens and closes the port for beacons and streams. Each call with true also opens it on the addresses where it
+  /// could not be opened before.
   func serve(_ isServing: Bool)
   /// Sends a datagram on each interface, or an answer to an address.
   func send(_ intent: LocalDiscovery.Intent, dialects: Set<Dialect>)
@@ -179,6 +180,7 @@ final class LocalNetwork: PresenceNetwork {
           "The interface \(name) cannot be used. \(error.sentence)", id: .presenceNetworkFailed, .error(error))
       }
     }
+    listenWhereWanted()
     onEvent?(.changed)
     if hasJoined { onEvent?(.joined) }
   }
@@ -194,9 +196,13 @@ final class LocalNetwork: PresenceNetwork {
       interface: key.interface, source: key.address, groups: groups.map(\.address.address), port: SSDPGroup.port
     ) { [weak self] in self?.receive($0, at: key) }
     port.pauseReading(isPaused)
-    let site = Site(key, port)
-    if isServing { listen(site) }
-    return site
+    return Site(key, port)
+  }
+
+  /// Opens the listeners that are missing during an announcement.
+  private func listenWhereWanted() {
+    guard isServing else { return }
+    for site in sitesByKey.values where site.listener == nil { listen(site) }
   }
 
   private func listen(_ site: Site) {
@@ -223,15 +229,11 @@ final class LocalNetwork: PresenceNetwork {
   }
 
   func serve(_ isServing: Bool) {
-    guard self.isServing != isServing else { return }
     self.isServing = isServing
+    guard !isServing else { return listenWhereWanted() }
     for site in sitesByKey.values {
-      if isServing {
-        listen(site)
-      } else {
-        site.listener?.close()
-        site.listener = nil
-      }
+      site.listener?.close()
+      site.listener = nil
     }
   }
 

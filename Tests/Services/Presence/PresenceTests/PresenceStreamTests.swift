@@ -282,6 +282,31 @@ struct PresenceStreamTests {
     #expect(await Self.count("SilentConnections", of: pair.anna) >= 8)
   }
 
+  @Test("A presence port that another program used is opened with the next announcement")
+  @LoopActor
+  func usedPort() async throws {
+    let other = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }
+    let endpoint = other.local
+    var settings = PresenceSettings()
+    (settings.interfaces, settings.port) = (["lo"], Int(endpoint.port))
+    let network = LocalNetwork(settings, on: EventLoop.shared)
+    let states = Mailbox<Bool>()
+    network.onEvent = { [weak network] event in
+      if case .changed = event { states.put(network?.isUsable ?? false) }
+    }
+    network.start()
+    defer { network.stop() }
+    _ = try await states.first { $0 }
+    network.serve(true)
+    #expect(network.tallies.contains { $0.name == "FailedInterfaces" && $0.count > 0 })
+    other.close()
+    network.serve(true)
+    let events = Mailbox<SocketStreamEvent>()
+    let client = SocketStream.connect(to: endpoint, within: Patience.limit) { events.put($0) }
+    #expect(try await events.next() == .connected)
+    client.close()
+  }
+
   @Test("The 17th presence stream to one peer is refused")
   @LoopActor
   func manyOfOnePeer() async throws {
