@@ -63,6 +63,25 @@ extension NetworkAddress {
 
 extension HTTPResponseReader: HTTPResponseReading {}
 
+/// Answers the requests for beacons over one medium, at most 50 in a second.
+struct BeaconRequests: Sendable {
+  private static let perSecond = 50
+  /// Number of seconds after which a refused client should try again.
+  private static let retryAfter = 30
+
+  private var bucket = TokenBucket(BeaconRequests.perSecond)
+
+  mutating func answer(
+    _ request: HTTPServerRequest, with stock: HTTPAnswer.Stock, at now: Instant
+  ) -> HTTPServerResponse {
+    let answer = HTTPAnswer(
+      method: request.method, path: request.path,
+      stock: bucket.take(at: now) ? stock : .busy(seconds: Self.retryAfter))
+    return HTTPServerResponse(
+      status: answer.status, headers: answer.headers.map { ($0.name, $0.value) }, body: answer.body)
+  }
+}
+
 /// The network of this machine. Each usable address is a site, with a port for multicast and, during an announcement, a
 /// TCP listener. The first byte of a connection decides whether it is TLS or HTTP.
 @LoopActor
@@ -94,8 +113,6 @@ final class LocalNetwork: PresenceNetwork {
   /// Maximum number of stored link-local addresses of peers, and of addresses of searchers.
   private static let rememberedSources = 1024
   private static let sites = 16
-  private static let requestsPerSecond = 50
-  private static let retryAfter = 30
 
   var onEvent: (@LoopActor (PresenceNetworkEvent) -> Void)?
   var stock: (@LoopActor () -> HTTPAnswer.Stock)?
@@ -111,7 +128,7 @@ final class LocalNetwork: PresenceNetwork {
   private var waits: [Int: Registration] = [:]
   private var lastWait = 0
   private var httpLimit = ConnectionLimit<IPAddress>.httpConnections
-  private var requests = TokenBucket(LocalNetwork.requestsPerSecond)
+  private var requests = BeaconRequests()
   private var refusals: [ConnectionRefusal: UInt64] = [:]
   private var fetchFailures: UInt64 = 0
   private var responseFailures = [UInt64](repeating: 0, count: HTTPError.allCases.count)
@@ -329,11 +346,7 @@ final class LocalNetwork: PresenceNetwork {
   }
 
   private func answer(_ request: HTTPServerRequest) -> HTTPServerResponse {
-    let stock: HTTPAnswer.Stock =
-      requests.take(at: scheduler.now) ? self.stock?() ?? .nothing : .busy(seconds: Self.retryAfter)
-    let answer = HTTPAnswer(method: request.method, path: request.path, stock: stock)
-    return HTTPServerResponse(
-      status: answer.status, headers: answer.headers.map { ($0.name, $0.value) }, body: answer.body)
+    requests.answer(request, with: stock?() ?? .nothing, at: scheduler.now)
   }
 
   func endpoint(of location: Location) -> Endpoint {

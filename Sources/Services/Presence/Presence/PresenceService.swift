@@ -93,10 +93,7 @@ public final class PresenceService {
   private(set) lazy var streams = PresenceStreams(self, on: scheduler)
   /// The RFCOMM links with peers.
   private(set) lazy var links = makeLinks()
-  private var bluetoothRequests = TokenBucket(PresenceService.requestsPerSecond)
-  /// Maximum number of requests for beacons over Bluetooth that are answered in a second.
-  private static let requestsPerSecond = 50
-  private static let retryAfter = 30
+  private var bluetoothRequests = BeaconRequests()
 
   /// Notifies observers of a change of the state, the announcement or the reason.
   let changes = Observers<Void>()
@@ -475,12 +472,7 @@ public final class PresenceService {
 
   /// The response to a request for beacons over Bluetooth.
   private func answer(_ request: HTTPServerRequest) -> HTTPServerResponse {
-    let stock: HTTPAnswer.Stock =
-      bluetoothRequests.take(at: scheduler.now)
-      ? engine?.stock(of: .bluetooth) ?? .nothing : .busy(seconds: Self.retryAfter)
-    let answer = HTTPAnswer(method: request.method, path: request.path, stock: stock)
-    return HTTPServerResponse(
-      status: answer.status, headers: answer.headers.map { ($0.name, $0.value) }, body: answer.body)
+    bluetoothRequests.answer(request, with: engine?.stock(of: .bluetooth) ?? .nothing, at: scheduler.now)
   }
 
   private func pause(until end: Instant) {
