@@ -51,6 +51,9 @@ public struct NearbyPeers: Sendable {
     case left(ServiceName, NetworkAddress)
     /// A known peer was removed.
     case forget(PeerID)
+    /// The wall clock shows this time. A way whose announcement has expired no longer leads to its peer, and its
+    /// beacons are fetched again.
+    case clock(WallTime)
     /// Discovery is paused until this time: the owner neither scans nor reads datagrams. Ways do not age meanwhile.
     case paused(until: Instant)
     /// `deadline` is reached.
@@ -129,6 +132,11 @@ public struct NearbyPeers: Sendable {
   /// Stores an announcement until its way serves another one, in case its sender becomes known.
   public mutating func keepUnknown(_ bytes: [UInt8], of way: Way) { entries[way]?.unknown = bytes }
 
+  /// Whether an announcement of a peer nearby has expired.
+  public func hasExpired(at now: WallTime) -> Bool {
+    entries.values.contains { entry in entry.recognition.map { $0.expiration <= now } ?? false }
+  }
+
   /// When a peer was last received on any way.
   public func lastSighted(_ peer: PeerID) -> Instant? {
     let present = entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted)
@@ -178,6 +186,7 @@ public struct NearbyPeers: Sendable {
     case .forget(let peer):
       for (way, entry) in entries where entry.recognition?.peer == peer { entries[way]?.recognition = nil }
       lastScanResults[peer] = nil
+    case .clock(let wall): expire(at: wall, now, &intents)
     case .paused(let end): agingStart = end
     case .timer: prune(at: now, &intents)
     }
@@ -320,6 +329,17 @@ public struct NearbyPeers: Sendable {
       } else if end(of: way, entry) <= now {
         remove(way, &intents)
       }
+    }
+  }
+
+  private mutating func expire(at wall: WallTime, _ now: Instant, _ intents: inout [Intent]) {
+    for (way, entry) in entries {
+      guard let recognition = entry.recognition, recognition.expiration <= wall else { continue }
+      let others = peers(except: way)
+      entries[way]?.recognition = nil
+      if entry.fetch == .done { entries[way]?.fetch = .wanted(notBefore: now) }
+      noteScanResult(recognition.peer, entry.sighted)
+      report(from: recognition.peer, to: nil, others, &intents)
     }
   }
 

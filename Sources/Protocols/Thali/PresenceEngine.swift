@@ -266,6 +266,12 @@ public struct PresenceEngine: Sendable {
   // MARK: What comes in
 
   public mutating func handle(_ event: Event, at now: Instant, wall: WallTime) -> [Intent] {
+    // A way that is received all the time has no timer of its own.
+    let expired = nearby.hasExpired(at: wall) ? nearby.handle(.clock(wall), at: now).map(Intent.init) : []
+    return expired + react(to: event, at: now, wall)
+  }
+
+  private mutating func react(to event: Event, at now: Instant, _ wall: WallTime) -> [Intent] {
     switch event {
     case .sighted(let way, let version): return sight(way, version, at: now)
     case .fetched(let way, let response): return finish(way, response, at: now, wall)

@@ -93,6 +93,22 @@ struct ReturningTests {
     #expect(meeting.bob.engine.peersNearby.isEmpty)
   }
 
+  @Test("A presence peer whose announcement has expired is not nearby, and its beacons are fetched again")
+  func expiredWhileNearby() throws {
+    var meeting = try Meeting()
+    var ends: [[PresenceEngine.Intent]] = []
+    // The announcement lives for 1 h and up to a minute more.
+    for second in stride(from: 30.0, through: 3690, by: 30) {
+      let intents = meeting.pass(.sighted(meeting.network, .name(meeting.name)), second) + meeting.pass(.timer, second)
+      if intents.contains(.disappeared(meeting.aliceForBob)) {
+        ends.append(intents)
+        #expect(second >= 3600)
+      }
+    }
+    #expect(ends == [[.disappeared(meeting.aliceForBob), .fetch(meeting.network)]])
+    #expect(meeting.bob.engine.peersNearby.isEmpty)
+  }
+
   @Test("Known presence peers stay nearby while discovery is paused, and age from the end of the pause")
   func pause() throws {
     var meeting = try Meeting()
