@@ -90,6 +90,8 @@ final class BusBluetooth: PresenceBluetooth {
   private var object: ExportedObject?
   private var retry: Registration?
   private var generation: UInt8?
+  /// Whether `earshotd` has not confirmed that nothing is advertised.
+  private var mustSilence = false
   private var isScanning = true
   private var isStopped = false
   /// The error in the answer to the last request; nil if there is none.
@@ -130,12 +132,12 @@ final class BusBluetooth: PresenceBluetooth {
   }
 
   func advertise(generation: UInt8) {
-    self.generation = generation
+    (self.generation, mustSilence) = (generation, false)
     ask("Announce", [.byte(generation)])
   }
 
   func silence() {
-    generation = nil
+    (generation, mustSilence) = (nil, true)
     ask("Silence")
   }
 
@@ -160,29 +162,33 @@ final class BusBluetooth: PresenceBluetooth {
     guard owner != self.owner, !isStopped else { return }
     self.owner = owner
     (refusal, isAccepted, isReachable, radioReason, retry) = (nil, false, false, "", nil)
+    // Another `earshotd` advertises nothing yet.
+    mustSilence = false
     if owner != nil { askAll() }
     onEvent?(.changed)
   }
 
-  /// Sends all requests to an `earshotd` that has not received them.
+  /// Sends all requests to an `earshotd` that has not received or has refused them.
   private func askAll() {
     ask("Scan", [.bool(isScanning)])
-    if let generation { ask("Announce", [.byte(generation)]) }
+    if let generation { ask("Announce", [.byte(generation)]) } else if mustSilence { ask("Silence") }
     readState()
   }
 
   private func ask(_ method: String, _ arguments: [DBusValue] = []) {
     guard let owner else { return }
     bus.call(owner, Self.radioPath, Self.radioInterface, method, arguments) { [weak self] in
-      self?.answered($0, by: owner)
+      self?.answered($0, to: method, by: owner)
     }
   }
 
-  private func answered(_ result: Result<[DBusValue], DBusError>, by owner: String) {
+  private func answered(_ result: Result<[DBusValue], DBusError>, to method: String, by owner: String) {
     guard owner == self.owner, !isStopped else { return }
     let before = (isAccepted, reason)
     switch result {
-    case .success: (refusal, isAccepted) = (nil, true)
+    case .success:
+      (refusal, isAccepted) = (nil, true)
+      if method == "Silence" { mustSilence = false }
     case .failure(let error):
       (refusal, isAccepted) = (error, false)
       retry = scheduler.schedule(after: Self.pause) { [weak self] in self?.askAll() }

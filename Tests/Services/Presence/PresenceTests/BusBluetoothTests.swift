@@ -1,3 +1,4 @@
+import Air
 import DBus
 import Glibc
 import Loop
@@ -91,10 +92,10 @@ struct BusBluetoothTests {
     let events = Mailbox<String>()
     let changes = Mailbox<Bool>()
 
-    init() async throws {
+    init(_ scheduler: any Scheduler = EventLoop.shared) async throws {
       bus = try PrivateBus()
       connection = try await BusBluetoothTests.connection(bus)
-      bluetooth = BusBluetooth("org.earshot", on: connection, scheduler: EventLoop.shared)
+      bluetooth = BusBluetooth("org.earshot", on: connection, scheduler: scheduler)
       bluetooth.onEvent = { [weak self] event in
         guard let self else { return }
         switch event {
@@ -180,6 +181,34 @@ struct BusBluetoothTests {
     setup.bluetooth.scan(false)
     _ = try await setup.changes.first { !$0 }
     #expect(setup.bluetooth.reason == "Bluetooth is not used: Another program uses the radio.")
+  }
+
+  @Test("A Silence that earshotd refuses is repeated after 5 s, and a confirmed one is not")
+  @LoopActor
+  func silence() async throws {
+    let time = VirtualTime()
+    let setup = try await Setup(time)
+    defer { setup.close() }
+    let radio = try await RecordingRadio(setup.bus)
+    defer { radio.close() }
+    _ = try await setup.changes.first { $0 }
+    radio.refusal = .failed("The radio does not answer.")
+    setup.bluetooth.silence()
+    _ = try await setup.changes.first { !$0 }
+    radio.calls.forget()
+    radio.refusal = nil
+    time.advance(by: .seconds(5))
+    _ = try await radio.calls.first { $0 == "Silence" }
+    _ = try await setup.changes.first { $0 }
+    radio.refusal = .failed("The radio does not answer.")
+    setup.bluetooth.scan(true)
+    _ = try await setup.changes.first { !$0 }
+    radio.calls.forget()
+    time.advance(by: .seconds(5))
+    _ = try await radio.calls.first { $0.hasPrefix("Scan") }
+    // A call of the bus to this connection comes behind the calls before it.
+    _ = try await setup.connection.call(radio.connection.uniqueName ?? "", "/", "org.freedesktop.DBus.Peer", "Ping")
+    #expect(radio.calls.all.filter { $0 == "Silence" }.count == 2)
   }
 
   @Test("A device address is accepted in only one spelling")
