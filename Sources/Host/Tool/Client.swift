@@ -51,10 +51,7 @@ public final class Client {
   func failure(_ error: DBusError) -> Failure { Failure(error, service: service, unit: unit) }
 
   /// Whether a program owns the service's name on the bus.
-  public func isRunning() async -> Bool {
-    let bus = "org.freedesktop.DBus"
-    return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
-  }
+  public func isRunning() async -> Bool { await bus.hasOwner(service) }
 
   /// Calls a method of the service.
   ///

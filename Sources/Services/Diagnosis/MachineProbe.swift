@@ -57,7 +57,7 @@ struct MachineProbe {
     }
     facts.uplink = await uplink()
     facts.units = await units()
-    facts.isBluetoothdRunning = await hasOwner(Self.blueZ)
+    facts.isBluetoothdRunning = await client.bus.hasOwner(Self.blueZ)
     facts.readsBattery = facts.isBluetoothdRunning ? await BlueZAdvice.readsBattery(client.bus) : nil
     facts.adapters = await adapters()
     return facts
@@ -124,11 +124,6 @@ struct MachineProbe {
 
   // MARK: The bus
 
-  private func hasOwner(_ name: String) async -> Bool {
-    let bus = "org.freedesktop.DBus"
-    return (try? await client.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(name)])) != nil
-  }
-
   private func service() async throws(Failure) -> MachineFacts.Service? {
     let objects = try await client.objects()
     guard let manager = objects[Client.manager.string]?[Client.managerInterface] else { return nil }
@@ -143,7 +138,7 @@ struct MachineProbe {
 
   private func uplink() async -> MachineFacts.Uplink? {
     // A call to a name without an owner could start the service.
-    guard await hasOwner(Self.uplink) else { return nil }
+    guard await client.bus.hasOwner(Self.uplink) else { return nil }
     let values = await properties(Self.uplink, "/org/earshot/uplink", "org.earshot.Uplink1")
     guard let state = values["State"]?.text else { return nil }
     let relays = (values["Relays"]?.unwrapped.asArray ?? []).compactMap { value -> MachineFacts.Uplink.Relay? in
@@ -154,7 +149,7 @@ struct MachineProbe {
   }
 
   private func units() async -> [MachineFacts.Unit]? {
-    guard access(paths.systemd, F_OK) == 0, await hasOwner(Self.systemd) else { return nil }
+    guard access(paths.systemd, F_OK) == 0, await client.bus.hasOwner(Self.systemd) else { return nil }
     var units: [MachineFacts.Unit] = []
     for (index, name) in Self.units.enumerated() {
       guard let unit = await unit(name), index < 2 || unit.isInstalled else { continue }

@@ -304,6 +304,12 @@ public final class BusConnection: ObjectBus {
     return names.watch(name, hearsEachBus: hearsEachBus, handler)
   }
 
+  /// Whether a bus name has an owner now. False without a connection, too.
+  public func hasOwner(_ name: String) async -> Bool {
+    let answer = try? await call(Bus.name, Bus.path, Bus.interface, "NameHasOwner", [.string(name)])
+    return answer?.first?.asBool ?? false
+  }
+
   /// Asks the bus for the user, process and groups of a connection. The answer is cached until the name disappears.
   ///
   /// - Parameter sender: a message's sender, a unique name.

@@ -62,14 +62,12 @@ final class PresenceAdaptor {
     guard let address = call.arguments[1].asString.flatMap({ LocalAddress($0) }) else {
       return call.fail(DBusError(.badAddress))
     }
-    let daemon = "org.freedesktop.DBus"
-    bus.call(daemon, "/org/freedesktop/DBus", daemon, "GetConnectionUnixUser", [.string(call.sender)]) {
-      [weak self] result in
-      guard let self, case .success(let values) = result, let user = values.first?.asUInt32 else {
+    bus.credentials(of: call.sender) { [weak self] result in
+      guard let self, case .success(let caller) = result else {
         return call.fail(.failed("The bus does not know the user of this program."))
       }
       do throws(PresenceService.Refusal) {
-        try service.streams.register(label, at: address, by: call.sender, user: user)
+        try service.streams.register(label, at: address, by: call.sender, user: caller.uid)
         follow(call.sender)
         changed()
         call.reply()
