@@ -181,7 +181,7 @@ public final class ObjectTree {
     }
     if let fault = message.fault { throw fault }
     let (interface, method) = try find(path, message.interface, member, audience)
-    guard permits(method, of: interface, audience) else {
+    guard audience.maySee(method.audience) else {
       gate?.denied += 1
       throw .denied(access?.refusal ?? "")
     }
@@ -195,13 +195,6 @@ public final class ObjectTree {
       user: message.sender.flatMap { bus?.knownCredentials(of: $0)?.uid })
     if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
-  }
-
-  /// Whether a program of the audience may call the method. The methods that only read answer with the items for their
-  /// caller's audience.
-  private func permits(_ method: Method, of interface: Interface, _ audience: Audience) -> Bool {
-    audience.maySee(method.audience) || interface.name == StandardName.peer
-      || AccessRule.looks(interface.name, method.name)
   }
 
   private func find(

@@ -1,7 +1,8 @@
 internal import CDBus
 import Loop
 
-/// The standard interfaces of every object, declared like other interfaces.
+/// The standard interfaces of every object, declared like other interfaces. The methods that only read are for
+/// everybody, and answer with the items for their caller's audience.
 ///
 /// An answer with values is sent after the signals about all earlier changes. A caller that watches an object and reads
 /// a value therefore receives every later change of it.
@@ -23,9 +24,9 @@ final class StandardInterfaces {
     Interface(
       StandardName.peer, audience: .everybody,
       methods: [
-        Method("Ping", returning: { _ in [] }).answeringOnly(),
+        Method("Ping", audience: .everybody, returning: { _ in [] }).answeringOnly(),
         Method(
-          "GetMachineId", out: [Argument("machine_uuid", "s")],
+          "GetMachineId", out: [Argument("machine_uuid", "s")], audience: .everybody,
           returning: { (_) throws(DBusError) in [.string(try machineID())] }
         ).answeringOnly(),
       ])
@@ -42,7 +43,7 @@ final class StandardInterfaces {
       StandardName.introspectable, audience: .everybody,
       methods: [
         Method(
-          "Introspect", out: [Argument("xml_data", "s")],
+          "Introspect", out: [Argument("xml_data", "s")], audience: .everybody,
           returning: { [weak tree] call in
             let interfaces = tree?.interfaces(at: call.path, for: call.audience) ?? []
             return [.string(InterfaceXML.node(interfaces, tree?.children(of: call.path, for: call.audience) ?? []))]
@@ -56,7 +57,7 @@ final class StandardInterfaces {
       StandardName.objectManager, audience: .everybody,
       methods: [
         Method(
-          "GetManagedObjects", out: [Argument("objects", "a{oa{sa{sv}}}")],
+          "GetManagedObjects", out: [Argument("objects", "a{oa{sa{sv}}}")], audience: .everybody,
           returning: { [weak tree] call in
             [managedObjects(tree?.managed(by: call.path, for: call.audience) ?? [], for: call.audience)]
           }
@@ -93,7 +94,7 @@ final class StandardInterfaces {
       StandardName.properties, audience: .everybody,
       methods: [
         Method(
-          "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")],
+          "Get", in: [interfaceName, propertyName], out: [Argument("value", "v")], audience: .everybody,
           returning: { [weak tree] (call) throws(DBusError) in
             let (node, _, property) = try find(tree, call)
             node.flush()
@@ -101,7 +102,7 @@ final class StandardInterfaces {
           }
         ).answeringOnly(),
         Method(
-          "GetAll", in: [interfaceName], out: [Argument("properties", "a{sv}")],
+          "GetAll", in: [interfaceName], out: [Argument("properties", "a{sv}")], audience: .everybody,
           returning: { [weak tree] (call) throws(DBusError) in [try all(tree, call)] }
         ).answeringOnly(),
         Method(
