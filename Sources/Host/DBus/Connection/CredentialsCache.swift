@@ -11,7 +11,8 @@ final class CredentialsCache {
     case known(Credentials, watch: Registration)
   }
 
-  private static let mostEntries = 1024
+  /// Maximum number of cached names. Each has a match rule, and the system bus permits 512 rules of a connection.
+  private static let mostEntries = 256
 
   private unowned let connection: BusConnection
   private var entries: [String: Entry] = [:]
