@@ -35,6 +35,8 @@ final class RFCOMMLinks {
   /// The numbers of the links that this machine made.
   private var outgoing: [DeviceAddress: Int] = [:]
   private var waiting: [DeviceAddress: [Waiter]] = [:]
+  /// Number of calls of `close`. A link that was being made at the last one is closed when it is there.
+  private var closings = 0
   private var refusals: [RFCOMMHandshake.Refusal: UInt64] = [:]
   private var failures: [Multiplexer.LinkFailure: UInt64] = [:]
   /// Sums of the counters of links that have ended.
@@ -89,11 +91,12 @@ final class RFCOMMLinks {
       + Multiplexer.LinkFailure.allCases.map { Tally($0.name, failures[$0, default: 0]) }
   }
 
-  /// Ends all links.
+  /// Ends all links, also those that are being made.
   func close() {
+    closings += 1
     for link in links.values { link.close() }
     for waiter in waiting.values.joined() { waiter.finish(nil) }
-    waiting = [:]
+    (waiting, outgoing) = ([:], [:])
     server?.close()
   }
 
@@ -192,8 +195,9 @@ final class RFCOMMLinks {
     }
     // A number that no link has: the link is being made.
     outgoing[device] = 0
+    let closings = closings
     owner.connect(device) { [weak self] descriptor in
-      guard let self else {
+      guard let self, self.closings == closings else {
         descriptor.map { SocketStream(owning: $0).close() }
         return
       }

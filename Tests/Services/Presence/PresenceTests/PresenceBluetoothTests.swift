@@ -158,9 +158,16 @@ struct RFCOMMLinksTests {
     /// What becomes of streams that begin with a TLS handshake, and their number.
     var onTLS: @LoopActor (SocketStream) -> Void = { $0.close() }
     private(set) var handshakes = 0
+    /// Whether attempts to make a link wait in `attempts`; otherwise they fail.
+    var holdsAttempts = false
+    private(set) var attempts: [@LoopActor (Int32?) -> Void] = []
     private(set) lazy var links = RFCOMMLinks(
       RFCOMMLinks.Owner(
-        hasBeacons: { true }, connect: { _, then in then(nil) }, onBeacons: { [beacons] in beacons.put($0) },
+        hasBeacons: { true },
+        connect: { [weak self] _, then in
+          if let self, holdsAttempts { attempts.append(then) } else { then(nil) }
+        },
+        onBeacons: { [beacons] in beacons.put($0) },
         onTLS: { [weak self] stream, _ in
           self?.handshakes += 1
           self?.onTLS(stream)
@@ -280,6 +287,22 @@ struct RFCOMMLinksTests {
     _ = try await late.ends.next()
     #expect(desk.links.count == 28 && desk.count("TooManyLinks") == 1 && desk.count("EvictedLinks") == 1)
     desk.links.close()
+  }
+
+  @Test("A link that is made after the links were closed is closed at once")
+  @LoopActor
+  func lateLink() async throws {
+    let desk = Desk()
+    desk.holdsAttempts = true
+    var outcomes: [Bool] = []
+    desk.links.open(to: DeviceAddress(1)) { outcomes.append($0 != nil) }
+    desk.links.close()
+    #expect(outcomes == [false] && desk.attempts.count == 1)
+    let ends = NeighbourRadio.pair()
+    let peer = LinkEnd(ends.0)
+    for attempt in desk.attempts { attempt(ends.1) }
+    _ = try await peer.ends.next()
+    #expect(desk.links.count == 0 && desk.count("OpenedLinks") == 0)
   }
 
   @Test("A request for beacons over an RFCOMM link is answered")
