@@ -44,6 +44,9 @@ public struct HTTPServerLimits: Hashable, Sendable {
   public var time = Duration.seconds(5)
   /// Maximum number of connections at a time.
   public var connections = 64
+  /// Number of connections at which a further one ends the oldest, so that slow clients do not exclude others. The
+  /// difference to `connections` is for connections that are being ended.
+  public var connectionsBeforeEviction = 60
 
   public init() {}
 }
@@ -60,6 +63,8 @@ public struct HTTPServerCounters: Hashable, Sendable {
   public internal(set) var unreadable: UInt64 = 0
   /// Connections that were closed because the maximum number was open.
   public internal(set) var tooMany: UInt64 = 0
+  /// Connections that were ended for a further one.
+  public internal(set) var evicted: UInt64 = 0
 
   public init() {}
 
@@ -67,7 +72,7 @@ public struct HTTPServerCounters: Hashable, Sendable {
     [
       Tally("AnsweredRequests", answered.values.reduce(0, +)), Tally("RequestTimeouts", timedOut),
       Tally("RequestHeadsTooLong", headsTooLong), Tally("UnreadableRequests", unreadable),
-      Tally("TooManyRequests", tooMany),
+      Tally("TooManyRequests", tooMany), Tally("EvictedRequests", evicted),
     ]
   }
 }

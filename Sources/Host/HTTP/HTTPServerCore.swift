@@ -8,6 +8,8 @@ import Network
 @LoopActor
 final class HTTPServerCore {
   private struct Connection {
+    /// The number of the connection, in the order in which they arrived.
+    let number: UInt64
     let peer: Endpoint?
     /// The listener's slot, which is released when the connection closes.
     let slot: Registration?
@@ -15,7 +17,8 @@ final class HTTPServerCore {
     /// Whether libmicrohttpd has started to serve the connection.
     var isStarted = false
     var isAnswered = false
-    var hasTimedOut = false
+    /// Whether the server has ended the connection: at the time limit, or for a further one.
+    var isEnded = false
   }
 
   /// Memory of one connection, in bytes: for the head, libmicrohttpd's data about it, and the head of the response.
@@ -34,6 +37,7 @@ final class HTTPServerCore {
   private var mustStop = false
   /// Connections by descriptor.
   private var connections: [Int32: Connection] = [:]
+  private var lastNumber: UInt64 = 0
   private(set) var counters = HTTPServerCounters()
 
   init(
@@ -75,8 +79,10 @@ final class HTTPServerCore {
       Glibc.close(descriptor)
       return
     }
+    makeRoom()
+    lastNumber += 1
     let timer = scheduler.schedule(after: limits.time) { [weak self] in self?.timeOut(descriptor) }
-    connections[descriptor] = Connection(peer: peer, slot: slot, timer: timer)
+    connections[descriptor] = Connection(number: lastNumber, peer: peer, slot: slot, timer: timer)
     // libmicrohttpd wants an address and uses it for limits of its own, which are off.
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNIX)
@@ -111,15 +117,28 @@ final class HTTPServerCore {
     }
   }
 
+  /// Ends the oldest connection if there are many.
+  private func makeRoom() {
+    guard connections.count >= limits.connectionsBeforeEviction else { return }
+    let open = connections.filter { $0.value.isStarted && !$0.value.isEnded }
+    guard let oldest = open.min(by: { $0.value.number < $1.value.number }) else { return }
+    counters.evicted += 1
+    end(oldest.key)
+  }
+
   private func timeOut(_ descriptor: Int32) {
-    guard let connection = connections[descriptor] else { return }
+    guard let connection = connections[descriptor], !connection.isEnded else { return }
     counters.timedOut += 1
     guard connection.isStarted else {
       // libmicrohttpd has already closed the connection, without a notice.
       connections[descriptor] = nil
       return
     }
-    connections[descriptor]?.hasTimedOut = true
+    end(descriptor)
+  }
+
+  private func end(_ descriptor: Int32) {
+    connections[descriptor]?.isEnded = true
     // libmicrohttpd owns the descriptor, and closes it when it reads the end.
     shutdown(descriptor, Int32(SHUT_RDWR))
     runSoon()
@@ -130,7 +149,7 @@ final class HTTPServerCore {
   fileprivate func change(_ descriptor: Int32, isStarted: Bool) {
     guard isStarted else {
       guard let connection = connections.removeValue(forKey: descriptor) else { return }
-      if !connection.isAnswered, !connection.hasTimedOut { counters.unreadable += 1 }
+      if !connection.isAnswered, !connection.isEnded { counters.unreadable += 1 }
       return
     }
     connections[descriptor]?.isStarted = true

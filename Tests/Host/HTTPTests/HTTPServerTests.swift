@@ -126,6 +126,37 @@ struct HTTPServerTests {
     #expect(server.listener?.counters.tooManyOfAddress == 1)
   }
 
+  @Test("From 60 HTTP connections on, a further one ends the oldest and is answered")
+  @LoopActor
+  func eviction() async throws {
+    let server = try BeaconServer()
+    defer { server.close() }
+    var streams: [SocketStream] = []
+    var boxes: [Mailbox<SocketStreamEvent>] = []
+    for _ in 0..<60 {
+      let (stream, other) = try SocketStream.pair()
+      let box = Mailbox<SocketStreamEvent>()
+      stream.start { box.put($0) }
+      server.server?.serve(owning: other)
+      stream.send(Array("GET /".utf8)[...])
+      streams.append(stream)
+      boxes.append(box)
+    }
+    for number in 0..<3 {
+      #expect(try await server.exchange(Self.get("/")).hasPrefix("HTTP/1.1 404 "))
+      _ = try await boxes[number].next()
+      try await until { server.server?.connectionCount == 59 }
+      // Then 60 connections are open again.
+      let (stream, other) = try SocketStream.pair()
+      stream.start { _ in }
+      server.server?.serve(owning: other)
+      streams.append(stream)
+    }
+    #expect(server.counters.evicted == 3 && server.counters.tooMany == 0)
+    #expect(server.counters.unreadable == 0 && boxes[3].all.isEmpty)
+    for stream in streams { stream.close() }
+  }
+
   @Test("The HTTP server can serve one end of a socket pair, and closes its connections when it is closed")
   @LoopActor
   func pair() async throws {
