@@ -103,7 +103,9 @@ struct PresenceCommand {
         .failed,
         "The service's answer contains no stream.")
     }
-    guard StreamPump.run(descriptor.raw) else { throw Failure(.failed, "The stream was cut off.") }
+    // The last reference closes the descriptor.
+    let isComplete = withExtendedLifetime(descriptor) { StreamPump.run(descriptor.raw) }
+    guard isComplete else { throw Failure(.failed, "The stream was cut off.") }
     return .ok
   }
 
