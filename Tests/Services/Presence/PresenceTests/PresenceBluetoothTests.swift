@@ -152,7 +152,7 @@ struct RFCOMMLinksTests {
 
   /// The links of a service that announces something, in virtual time, and what they reported.
   @LoopActor
-  private final class Desk {
+  private final class LinksInVirtualTime {
     let time = VirtualTime()
     let beacons = Mailbox<DeviceAddress>()
     /// What becomes of streams that begin with a TLS handshake, and their number.
@@ -206,124 +206,124 @@ struct RFCOMMLinksTests {
   @Test("A link client that sends 00 has beacons and is reported; one that sends 01 has none; both get 00")
   @LoopActor
   func handshake() async throws {
-    let desk = Desk()
-    let (one, two) = (desk.connect(1), desk.connect(2))
+    let world = LinksInVirtualTime()
+    let (one, two) = (world.connect(1), world.connect(2))
     one.stream.send([0])
     #expect(try await one.received.next() == [0])
     two.stream.send([1])
     #expect(try await two.received.next() == [0])
-    #expect(desk.beacons.all == [DeviceAddress(1)] && desk.links.count == 2)
-    desk.links.close()
+    #expect(world.beacons.all == [DeviceAddress(1)] && world.links.count == 2)
+    world.links.close()
   }
 
   @Test("A link whose first byte is wrong, or that an old phone opened, is closed and counted by reason")
   @LoopActor
   func refusals() async throws {
-    let desk = Desk()
+    let world = LinksInVirtualTime()
     for (bytes, name) in [
       (Array("thali_handshake".utf8), "OldPhones"), (Array("{\"address\"".utf8), "OldPhones"),
       ([0x02], "BadHandshakes"),
     ] {
-      let before = desk.count(name)
-      let end = desk.connect()
+      let before = world.count(name)
+      let end = world.connect()
       end.stream.send(bytes[...])
       _ = try await end.ends.next()
-      #expect(desk.count(name) == before + 1 && desk.links.count == 0)
+      #expect(world.count(name) == before + 1 && world.links.count == 0)
     }
   }
 
   @Test("A link on which no byte arrives is closed after 10 s, and one without a stream after 1 min")
   @LoopActor
   func timeouts() async throws {
-    let desk = Desk()
-    let (silent, idle) = (desk.connect(1), desk.connect(2))
+    let world = LinksInVirtualTime()
+    let (silent, idle) = (world.connect(1), world.connect(2))
     idle.stream.send([1])
     _ = try await idle.received.next()
-    desk.time.advance(by: .seconds(10))
+    world.time.advance(by: .seconds(10))
     _ = try await silent.ends.next()
-    #expect(desk.count("HandshakeTimeouts") == 1 && desk.links.count == 1)
-    desk.time.advance(by: .seconds(51))
+    #expect(world.count("HandshakeTimeouts") == 1 && world.links.count == 1)
+    world.time.advance(by: .seconds(51))
     _ = try await idle.ends.next()
-    #expect(desk.links.count == 0)
+    #expect(world.links.count == 0)
   }
 
   @Test("A stream that sends nothing for 5 s is destroyed, and its link stays open")
   @LoopActor
   func silentStream() async throws {
-    let desk = Desk()
-    let end = desk.connect()
+    let world = LinksInVirtualTime()
+    let end = world.connect()
     // The handshake, then a frame that opens channel 0 with an empty name.
     end.stream.send([1, 0, 0])
     #expect(try await end.received.next() == [0])
-    desk.time.advance(by: .seconds(5))
+    world.time.advance(by: .seconds(5))
     // Destroy by the receiver of channel 0.
     #expect(try await end.received.next() == [5, 0])
-    #expect(desk.count("SilentStreams") == 1 && desk.links.count == 1)
-    desk.links.close()
+    #expect(world.count("SilentStreams") == 1 && world.links.count == 1)
+    world.links.close()
   }
 
   @Test("A frame of over 1 MiB ends the RFCOMM link and is counted")
   @LoopActor
   func longFrame() async throws {
-    let desk = Desk()
-    let end = desk.connect()
+    let world = LinksInVirtualTime()
+    let end = world.connect()
     end.stream.send([1, 2, 0x81, 0x80, 0x40])
     _ = try await end.ends.next()
-    #expect(desk.count("FramesTooLong") == 1 && desk.links.count == 0)
+    #expect(world.count("FramesTooLong") == 1 && world.links.count == 0)
   }
 
   @Test("A 29th link replaces the oldest that no known peer uses, and is closed if known peers use all")
   @LoopActor
   func total() async throws {
-    let desk = Desk()
+    let world = LinksInVirtualTime()
     var ends: [LinkEnd] = []
-    for number in 1...28 { ends.append(desk.connect(UInt64(number))) }
-    desk.links.prove(DeviceAddress(1))
-    ends.append(desk.connect(29))
+    for number in 1...28 { ends.append(world.connect(UInt64(number))) }
+    world.links.prove(DeviceAddress(1))
+    ends.append(world.connect(29))
     _ = try await ends[1].ends.next()
-    #expect(desk.links.count == 28 && desk.count("EvictedLinks") == 1 && ends[0].ends.all.isEmpty)
-    for number in 3...29 { desk.links.prove(DeviceAddress(UInt64(number))) }
-    let late = desk.connect(30)
+    #expect(world.links.count == 28 && world.count("EvictedLinks") == 1 && ends[0].ends.all.isEmpty)
+    for number in 3...29 { world.links.prove(DeviceAddress(UInt64(number))) }
+    let late = world.connect(30)
     _ = try await late.ends.next()
-    #expect(desk.links.count == 28 && desk.count("TooManyLinks") == 1 && desk.count("EvictedLinks") == 1)
-    desk.links.close()
+    #expect(world.links.count == 28 && world.count("TooManyLinks") == 1 && world.count("EvictedLinks") == 1)
+    world.links.close()
   }
 
   @Test("A link that is made after the links were closed is closed at once")
   @LoopActor
   func lateLink() async throws {
-    let desk = Desk()
-    desk.holdsAttempts = true
+    let world = LinksInVirtualTime()
+    world.holdsAttempts = true
     var outcomes: [Bool] = []
-    desk.links.open(to: DeviceAddress(1)) { outcomes.append($0 != nil) }
-    desk.links.close()
-    #expect(outcomes == [false] && desk.attempts.count == 1)
+    world.links.open(to: DeviceAddress(1)) { outcomes.append($0 != nil) }
+    world.links.close()
+    #expect(outcomes == [false] && world.attempts.count == 1)
     let ends = NeighbourRadio.pair()
     let peer = LinkEnd(ends.0)
-    for attempt in desk.attempts { attempt(ends.1) }
+    for attempt in world.attempts { attempt(ends.1) }
     _ = try await peer.ends.next()
-    #expect(desk.links.count == 0 && desk.count("OpenedLinks") == 0)
+    #expect(world.links.count == 0 && world.count("OpenedLinks") == 0)
   }
 
   @Test("A request for beacons over an RFCOMM link is answered")
   @LoopActor
   func request() async throws {
-    let desk = Desk()
-    let end = desk.connect()
+    let world = LinksInVirtualTime()
+    let end = world.connect()
     let request = Array("GET /NotificationBeacons HTTP/1.1\r\nHost: x\r\n\r\n".utf8)
     end.stream.send(([1, 0, 0, 2, UInt8(request.count)] + request)[...])
     var answer: [UInt8] = []
     while !String(decoding: answer, as: UTF8.self).contains("HTTP/1.1 204") {
       answer += try await end.received.next()
     }
-    desk.links.close()
+    world.links.close()
   }
 
   @Test("Of five simultaneous requests over one RFCOMM link, the fifth is destroyed")
   @LoopActor
   func requests() async throws {
-    let desk = Desk()
-    let end = desk.connect()
+    let world = LinksInVirtualTime()
+    let end = world.connect()
     end.stream.send([1])
     #expect(try await end.received.next() == [0])
     // Requests that never end.
@@ -331,14 +331,14 @@ struct RFCOMMLinksTests {
       end.stream.send([UInt8(channel << 3), 0, UInt8(channel << 3 | 2), 1, UInt8(ascii: "G")])
     }
     #expect(try await end.received.next() == [UInt8(5 << 3 | 5), 0])
-    desk.links.close()
+    world.links.close()
   }
 
   @Test("Late bytes of a destroyed stream do not open the stream again")
   @LoopActor
   func destroyedStream() async throws {
-    let desk = Desk()
-    let end = desk.connect()
+    let world = LinksInVirtualTime()
+    let end = world.connect()
     end.stream.send([1])
     #expect(try await end.received.next() == [0])
     var bytes: [UInt8] = []
@@ -347,33 +347,33 @@ struct RFCOMMLinksTests {
     for _ in 0..<20 { bytes += [5 << 3 | 2, 1, 0x16] }
     end.stream.send(bytes[...])
     #expect(try await end.received.next() == [UInt8(5 << 3 | 5), 0])
-    #expect(desk.handshakes == 0)
-    desk.links.close()
+    #expect(world.handshakes == 0)
+    world.links.close()
   }
 
   @Test("A stream whose receiver has closed is destroyed after 10 s, and its link ends a minute later")
   @LoopActor
   func abandonedStream() async throws {
-    let desk = Desk()
+    let world = LinksInVirtualTime()
     var streams: [SocketStream] = []
-    desk.onTLS = { stream in
+    world.onTLS = { stream in
       streams.append(stream)
       // The receiver reads what there is and closes.
       stream.start { [weak stream] event in if case .received = event { stream?.close() } }
     }
-    let end = desk.connect()
+    let end = world.connect()
     end.stream.send([1, 0, 0, 2, 1, 0x16])
     var received: [UInt8] = []
     // The answer to the handshake, then the end of channel 0 by its receiver.
     while received.count < 3 { received += try await end.received.next() }
     #expect(received == [0, 3, 0])
-    desk.time.advance(by: .milliseconds(9999))
+    world.time.advance(by: .milliseconds(9999))
     #expect(end.received.all.count < 4, "the peer has 10 s")
-    desk.time.advance(by: .milliseconds(1))
+    world.time.advance(by: .milliseconds(1))
     #expect(try await end.received.next() == [5, 0])
-    desk.time.advance(by: .seconds(60))
+    world.time.advance(by: .seconds(60))
     _ = try await end.ends.next()
-    #expect(desk.links.count == 0)
+    #expect(world.links.count == 0)
     withExtendedLifetime(streams) {}
   }
 }

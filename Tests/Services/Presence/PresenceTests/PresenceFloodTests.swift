@@ -149,15 +149,15 @@ struct PresenceFloodTests {
   @Test("60 s of announcements and 200 datagrams a second pause discovery, and a known peer stays nearby")
   @LoopActor
   func announcements() throws {
-    let street = Street()
-    let (anna, ben) = (street.house(), street.house())
-    _ = try anna.know("ben", ben.keyText, in: street)
-    let annaForBen = try ben.know("anna", anna.keyText, in: street)
+    let network = VirtualNetwork()
+    let (anna, ben) = (network.host(), network.host())
+    _ = try anna.know("ben", ben.keyText, in: network)
+    let annaForBen = try ben.know("anna", anna.keyText, in: network)
     var settings = PresenceSettings()
     settings.isForeground = true
     anna.apply(settings)
     try anna.announce(to: ["ben"], seconds: 0)
-    street.time.advance(by: .seconds(1))
+    network.time.advance(by: .seconds(1))
     try #require(ben.isNearby(annaForBen.id))
 
     // Announcements that are in order, and for somebody else.
@@ -165,7 +165,7 @@ struct PresenceFloodTests {
     var strangers = KnownPeers(own: try Secp256k1.PrivateKey(randomFrom: &random))
     let recipient = try strangers.add(try Secp256k1.PrivateKey(randomFrom: &random).publicKey)
     var announcer = Announcer()
-    let wall = WallTime(milliseconds: UInt64(VirtualWallClock(street.time).milliseconds))
+    let wall = WallTime(milliseconds: UInt64(VirtualWallClock(network.time).milliseconds))
     let bodies = try (0..<100).map { _ in
       try announcer.announce(
         to: [recipient], life: Limits.announcementLife, dialect: .spec, known: strangers, at: wall,
@@ -176,14 +176,14 @@ struct PresenceFloodTests {
     for step in 0..<600 {
       for part in 0..<20 {
         let address = NetworkAddress.v4(0x0A01_0000 + UInt32(step * 20 + part))
-        if !street.houses[1].isPaused {
-          street.strangers[address] = .announcement(bodies[(step * 20 + part) % bodies.count])
+        if !network.hosts[1].isPaused {
+          network.strangers[address] = .announcement(bodies[(step * 20 + part) % bodies.count])
         }
         let name = ServiceName(randomFrom: &random)
         let bytes = SSDPMessage.alive(name, location: Location(address: address, port: 5000).url).bytes(for: .ipv4)
-        street.houses[1].receive(bytes, from: address)
+        network.hosts[1].receive(bytes, from: address)
       }
-      street.time.advance(by: .milliseconds(100))
+      network.time.advance(by: .milliseconds(100))
       // A known peer stays nearby, and there is a way to open a stream to it.
       #expect(ben.isNearby(annaForBen.id) && ben.routes(to: annaForBen.id).count == 1)
       if step == 100 || step == 599 { heap.append(HeapInUse.bytes ?? 0) }

@@ -12,16 +12,16 @@ import Thali
 struct PresenceServiceTests {
   @LoopActor
   private struct Meeting {
-    let street = Street()
+    let network = VirtualNetwork()
     let anna: PresenceService
     let ben: PresenceService
     let benForAnna: PresenceService.Peer
     let annaForBen: PresenceService.Peer
 
     init() throws {
-      (anna, ben) = (street.house(), street.house())
-      benForAnna = try anna.know("ben", ben.keyText, in: street)
-      annaForBen = try ben.know("anna", anna.keyText, in: street)
+      (anna, ben) = (network.host(), network.host())
+      benForAnna = try anna.know("ben", ben.keyText, in: network)
+      annaForBen = try ben.know("anna", anna.keyText, in: network)
     }
   }
 
@@ -29,10 +29,10 @@ struct PresenceServiceTests {
   @LoopActor
   func meeting() throws {
     let meeting = try Meeting()
-    let eve = meeting.street.house()
-    let annaForEve = try eve.know("anna", meeting.anna.keyText, in: meeting.street)
+    let eve = meeting.network.host()
+    let annaForEve = try eve.know("anna", meeting.anna.keyText, in: meeting.network)
     try meeting.anna.announce(to: ["ben"], seconds: 0)
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(meeting.ben.isNearby(meeting.annaForBen.id) && meeting.ben.ways(to: meeting.annaForBen.id).count == 1)
     #expect(meeting.ben.lastHeard(meeting.annaForBen.id) >= 1_780_272_000_000)
     #expect(!eve.isNearby(annaForEve.id) && eve.lastHeard(annaForEve.id) == 0)
@@ -46,7 +46,7 @@ struct PresenceServiceTests {
   func status() throws {
     let meeting = try Meeting()
     try meeting.anna.announce(to: ["ben"], seconds: 0)
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(meeting.ben.isNearby(meeting.annaForBen.id))
     #expect(meeting.anna.statusLine.hasSuffix("This machine is announced."))
     #expect(meeting.ben.statusLine.hasSuffix("Nothing is announced."))
@@ -59,16 +59,16 @@ struct PresenceServiceTests {
     let meeting = try Meeting()
     meeting.anna.apply(Self.foreground)
     try meeting.anna.announce(to: ["ben"], seconds: 0)
-    meeting.street.time.advance(by: .seconds(1))
-    let house = meeting.street.houses[0]
-    let alive = try #require(house.recorded.last { String(decoding: $0, as: UTF8.self).contains("ssdp:alive") })
+    meeting.network.time.advance(by: .seconds(1))
+    let host = meeting.network.hosts[0]
+    let alive = try #require(host.recorded.last { String(decoding: $0, as: UTF8.self).contains("ssdp:alive") })
     guard case .alive(let name, _) = try SSDPMessage(reading: alive) else {
       Issue.record("not what was expected last")
       return
     }
-    meeting.street.houses[1].receive(SSDPMessage.byebye(name).bytes(for: .ipv4), from: house.address)
+    meeting.network.hosts[1].receive(SSDPMessage.byebye(name).bytes(for: .ipv4), from: host.address)
     #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(meeting.ben.isNearby(meeting.annaForBen.id))
   }
 
@@ -81,14 +81,14 @@ struct PresenceServiceTests {
   @Test("A peer that sends no TLS hello within 3 s is disconnected and counted")
   @LoopActor
   func silentHandshake() throws {
-    let street = Street()
-    let anna = street.house()
+    let network = VirtualNetwork()
+    let anna = network.host()
     let ends = NeighbourRadio.pair()
     let peer = SocketStream(owning: ends.0)
     anna.streams.accept(SocketStream(owning: ends.1), from: DeviceAddress(1))
-    street.time.advance(by: .milliseconds(2999))
+    network.time.advance(by: .milliseconds(2999))
     #expect(anna.streams.count == 1)
-    street.time.advance(by: .milliseconds(1))
+    network.time.advance(by: .milliseconds(1))
     #expect(anna.streams.count == 0)
     #expect(anna.tallies.first { $0.name == "SilentHandshakes" }?.count == 1)
     peer.close()
@@ -97,8 +97,8 @@ struct PresenceServiceTests {
   @Test("The 33rd TLS handshake ends the oldest one, and the fifth from one address is refused")
   @LoopActor
   func manyHandshakes() throws {
-    let street = Street()
-    let anna = street.house()
+    let network = VirtualNetwork()
+    let anna = network.host()
     func count(_ name: String) -> UInt64 { anna.tallies.first { $0.name == name }?.count ?? 0 }
     var peers: [SocketStream] = []
     func connect(_ device: UInt64) {
@@ -120,15 +120,15 @@ struct PresenceServiceTests {
   @LoopActor
   func port() throws {
     let meeting = try Meeting()
-    let house = meeting.street.houses[0]
-    #expect(!house.isServing)
+    let host = meeting.network.hosts[0]
+    #expect(!host.isServing)
     try meeting.anna.announce(to: ["ben"], seconds: 60)
-    #expect(house.isServing && meeting.anna.announcing == [meeting.benForAnna.id])
-    meeting.street.time.advance(by: .seconds(1))
+    #expect(host.isServing && meeting.anna.announcing == [meeting.benForAnna.id])
+    meeting.network.time.advance(by: .seconds(1))
     #expect(meeting.ben.isNearby(meeting.annaForBen.id))
     meeting.anna.silence()
-    meeting.street.time.advance(by: .seconds(1))
-    #expect(!house.isServing && meeting.anna.announcing.isEmpty)
+    meeting.network.time.advance(by: .seconds(1))
+    #expect(!host.isServing && meeting.anna.announcing.isEmpty)
     #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
   }
 
@@ -137,21 +137,21 @@ struct PresenceServiceTests {
   func end() throws {
     let meeting = try Meeting()
     try meeting.anna.announce(to: ["ben"], seconds: 60)
-    meeting.street.time.advance(by: .seconds(59))
-    #expect(meeting.street.houses[0].isServing)
-    meeting.street.time.advance(by: .seconds(2))
-    #expect(!meeting.street.houses[0].isServing && meeting.anna.announcing.isEmpty)
+    meeting.network.time.advance(by: .seconds(59))
+    #expect(meeting.network.hosts[0].isServing)
+    meeting.network.time.advance(by: .seconds(2))
+    #expect(!meeting.network.hosts[0].isServing && meeting.anna.announcing.isEmpty)
   }
 
   @Test("A peer whose key is added after its announcement was received is nearby at once")
   @LoopActor
   func later() throws {
-    let street = Street()
-    let (anna, ben) = (street.house(), street.house())
-    _ = try anna.know("ben", ben.keyText, in: street)
+    let network = VirtualNetwork()
+    let (anna, ben) = (network.host(), network.host())
+    _ = try anna.know("ben", ben.keyText, in: network)
     try anna.announce(to: ["ben"], seconds: 0)
-    street.time.advance(by: .seconds(1))
-    let annaForBen = try ben.know("anna", anna.keyText, in: street)
+    network.time.advance(by: .seconds(1))
+    let annaForBen = try ben.know("anna", anna.keyText, in: network)
     #expect(ben.isNearby(annaForBen.id))
   }
 
@@ -162,11 +162,11 @@ struct PresenceServiceTests {
     try meeting.anna.announce(to: ["ben"], seconds: 0)
     var refusal: PresenceService.Refusal?
     meeting.anna.removePeer(meeting.benForAnna.id) { refusal = $0 }
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(refusal == nil && meeting.anna.peers.isEmpty && meeting.anna.announcing.isEmpty)
-    #expect(!meeting.street.houses[0].isServing && !meeting.ben.isNearby(meeting.annaForBen.id))
+    #expect(!meeting.network.hosts[0].isServing && !meeting.ben.isNearby(meeting.annaForBen.id))
     try meeting.ben.announce(to: ["anna"], seconds: 0)
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(meeting.anna.tallies.first { $0.name == "Recognized" }?.count == 0)
   }
 
@@ -177,10 +177,10 @@ struct PresenceServiceTests {
     var records: [[UInt8]] = []
     for _ in 0..<2 {
       try meeting.anna.announce(to: ["ben"], seconds: 600)
-      meeting.street.time.advance(by: .seconds(1))
-      records.append(try #require(meeting.street.houses[0].recorded.last { $0.first == 0x30 }))
+      meeting.network.time.advance(by: .seconds(1))
+      records.append(try #require(meeting.network.hosts[0].recorded.last { $0.first == 0x30 }))
       meeting.anna.silence()
-      meeting.street.time.advance(by: .seconds(1))
+      meeting.network.time.advance(by: .seconds(1))
     }
     // Behind the constant prefix of the public key and the mark of its point, and without the expiration.
     func windows(_ bytes: [UInt8]) -> Set<[UInt8]> {
@@ -198,11 +198,11 @@ struct PresenceServiceTests {
   @LoopActor
   func badPeers() throws {
     let meeting = try Meeting()
-    let stranger = meeting.street.house().keyText
+    let stranger = meeting.network.host().keyText
     func refusal(_ name: String, _ key: String) -> PresenceService.Refusal? {
       var outcome: Result<PresenceService.Peer, PresenceService.Refusal>?
       meeting.anna.addPeer(name, key: key) { outcome = $0 }
-      meeting.street.time.advance(by: .zero)
+      meeting.network.time.advance(by: .zero)
       if case .failure(let refusal)? = outcome { return refusal }
       return nil
     }
@@ -231,16 +231,16 @@ struct PresenceServiceTests {
     #expect(refusal(["carl"], 0) == .unknownName("carl"))
     #expect(refusal(["ben", "ben"], 0) == .engine(.badRecipients(2)))
     #expect(refusal(["ben"], 9) == .engine(.badLife))
-    #expect(!meeting.street.houses[0].isServing)
+    #expect(!meeting.network.hosts[0].isServing)
     #expect(refusal(["ben"], 10) == nil)
   }
 
   @Test("More than 50 new presence announcements in a second stop the reading of datagrams for 30 s")
   @LoopActor
   func flood() throws {
-    let street = Street()
-    let anna = street.house()
-    let flooder = street.houses[0]
+    let network = VirtualNetwork()
+    let anna = network.host()
+    let flooder = network.hosts[0]
     var random = SeededRandom(seed: 1)
     for number in 0..<60 {
       let address = NetworkAddress.v4(0x0A01_0000 + UInt32(number))
@@ -250,9 +250,9 @@ struct PresenceServiceTests {
     }
     #expect(flooder.isPaused)
     #expect(anna.tallies.first { $0.name == "DiscoveryPauses" }?.count == 1)
-    street.time.advance(by: .seconds(29))
+    network.time.advance(by: .seconds(29))
     #expect(flooder.isPaused)
-    street.time.advance(by: .seconds(2))
+    network.time.advance(by: .seconds(2))
     #expect(!flooder.isPaused)
   }
 
@@ -261,10 +261,10 @@ struct PresenceServiceTests {
   func stop() throws {
     let meeting = try Meeting()
     try meeting.anna.announce(to: ["ben"], seconds: 0)
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     var isStopped = false
     meeting.anna.stop { isStopped = true }
-    meeting.street.time.advance(by: .seconds(1))
+    meeting.network.time.advance(by: .seconds(1))
     #expect(isStopped && !meeting.ben.isNearby(meeting.annaForBen.id))
     #expect(throws: PresenceService.Refusal.self) { try meeting.anna.announce(to: ["ben"], seconds: 0) }
   }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Presence
 
-@Suite("The end of a TLS stream on a socket", .serialized)
+@Suite("SecureStream: the end of a TLS connection", .serialized)
 struct SecureStreamTests {
   init() { EventLoop.shared.runInBackground() }
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Presence
 
-@Suite("Two connected streams, one of which hangs up")
+@Suite("StreamJoint: two joined streams, of which one hangs up")
 struct StreamJointTests {
   /// A stream that records what its owner does.
   @LoopActor

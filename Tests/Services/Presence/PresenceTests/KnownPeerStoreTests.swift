@@ -10,7 +10,7 @@ import Thali
 @testable import Presence
 
 @Suite("The stored key and peers of private presence")
-struct PeerBookTests {
+struct KnownPeerStoreTests {
   private static func entry(_ number: UInt32, _ name: String) throws -> StoredPeer {
     StoredPeer(
       number: number, name: name,

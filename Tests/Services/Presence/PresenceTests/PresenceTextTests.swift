@@ -8,8 +8,8 @@ import Thali
 
 @testable import Presence
 
-@Suite("Keys, names and addresses of private presence as text")
-struct TextTests {
+@Suite("Public keys, peer names and local addresses as text")
+struct PresenceTextTests {
   private static func key(_ number: UInt8) throws -> Secp256k1.PublicKey {
     try Secp256k1.PrivateKey(copying: [UInt8](repeating: number, count: 32)).publicKey
   }

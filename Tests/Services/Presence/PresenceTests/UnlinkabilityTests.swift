@@ -12,8 +12,8 @@ import Thali
 
 /// Everything that a stranger can record of two announcements to the same peers has no eight octets in common but
 /// those that unrelated peers send, too.
-@Suite("What an observer can record of private presence", .serialized)
-struct ObserverTests {
+@Suite("Recorded bytes do not link two announcements of one machine", .serialized)
+struct UnlinkabilityTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// All runs of `size` octets.
@@ -37,21 +37,21 @@ struct ObserverTests {
   @Test("Datagrams and beacons of two announcements share only constants and the sender's network address")
   @LoopActor
   func network() throws {
-    let street = Street()
+    let network = VirtualNetwork()
     let names = ["anna", "ben", "carl", "dora"]
-    let services = names.map { _ in street.house() }
-    _ = try services[0].know("ben", services[1].keyText, in: street)
-    _ = try services[1].know("anna", services[0].keyText, in: street)
-    _ = try services[2].know("dora", services[3].keyText, in: street)
+    let services = names.map { _ in network.host() }
+    _ = try services[0].know("ben", services[1].keyText, in: network)
+    _ = try services[1].know("anna", services[0].keyText, in: network)
+    _ = try services[2].know("dora", services[3].keyText, in: network)
     // The address is in every packet; everybody can see it.
-    func record(_ house: Int, _ peer: String) throws -> [[UInt8]] {
-      let before = street.houses[house].recorded.count
-      try services[house].announce(to: [peer], seconds: 600)
-      street.time.advance(by: .seconds(2))
-      services[house].silence()
-      street.time.advance(by: .seconds(2))
-      let own = street.houses[house].address
-      return street.houses[house].recorded.dropFirst(before).map { Self.replacing(own, in: $0) }
+    func record(_ host: Int, _ peer: String) throws -> [[UInt8]] {
+      let before = network.hosts[host].recorded.count
+      try services[host].announce(to: [peer], seconds: 600)
+      network.time.advance(by: .seconds(2))
+      services[host].silence()
+      network.time.advance(by: .seconds(2))
+      let own = network.hosts[host].address
+      return network.hosts[host].recorded.dropFirst(before).map { Self.replacing(own, in: $0) }
     }
     let records = [try record(0, "ben"), try record(0, "ben"), try record(2, "dora")]
     for record in records {

@@ -10,37 +10,37 @@ import Thali
 
 /// A network in virtual time, on which services meet.
 @LoopActor
-final class Street {
+final class VirtualNetwork {
   let time = VirtualTime()
-  private(set) var houses: [House] = []
-  /// The answers of addresses at which there is no house.
+  private(set) var hosts: [VirtualHost] = []
+  /// The answers of addresses at which there is no host.
   var strangers: [NetworkAddress: BeaconResponse] = [:]
 
   /// A service on the network, with a key of its own.
-  func house() -> PresenceService {
-    let house = House(self, number: UInt32(houses.count + 1))
-    houses.append(house)
+  func host() -> PresenceService {
+    let host = VirtualHost(self, number: UInt32(hosts.count + 1))
+    hosts.append(host)
     let service = PresenceService(
-      settings: PresenceSettings(), network: house, book: KnownPeerStore(directory: "", disk: time), scheduler: time,
+      settings: PresenceSettings(), network: host, book: KnownPeerStore(directory: "", disk: time), scheduler: time,
       clock: VirtualWallClock(time))
     service.begin {}
     time.advance(by: .zero)
     return service
   }
 
-  func deliver(_ bytes: [UInt8], from sender: House) {
-    for house in houses where house !== sender {
-      time.soon { house.receive(bytes, from: sender.address) }
+  func deliver(_ bytes: [UInt8], from sender: VirtualHost) {
+    for host in hosts where host !== sender {
+      time.soon { host.receive(bytes, from: sender.address) }
     }
   }
 }
 
 /// The network of one service.
 @LoopActor
-final class House: PresenceNetwork {
+final class VirtualHost: PresenceNetwork {
   private static let port: UInt16 = 5000
 
-  private unowned let street: Street
+  private unowned let network: VirtualNetwork
   let address: NetworkAddress
   var onEvent: (@LoopActor (PresenceNetworkEvent) -> Void)?
   var stock: (@LoopActor () -> HTTPAnswer.Stock)?
@@ -49,15 +49,15 @@ final class House: PresenceNetwork {
   /// Everything that was sent or served.
   private(set) var recorded: [[UInt8]] = []
 
-  init(_ street: Street, number: UInt32) {
-    self.street = street
+  init(_ network: VirtualNetwork, number: UInt32) {
+    self.network = network
     address = .v4(0x0A00_0000 + number)
   }
 
   var isUsable: Bool { true }
   var tallies: [Tally] { [] }
 
-  func start() { street.time.soon { self.onEvent?(.joined) } }
+  func start() { network.time.soon { self.onEvent?(.joined) } }
   func stop() { onEvent = nil }
   func serve(_ isServing: Bool) { self.isServing = isServing }
   func pauseReading(_ isPaused: Bool) { self.isPaused = isPaused }
@@ -79,13 +79,13 @@ final class House: PresenceNetwork {
     }
     let bytes = message.bytes(for: .ipv4)
     recorded.append(bytes)
-    street.deliver(bytes, from: self)
+    network.deliver(bytes, from: self)
   }
 
   func fetch(_ location: Location, then: @escaping @LoopActor (BeaconResponse?) -> Void) -> Registration {
-    let house = street.houses.first { $0.address == location.address }
-    let stranger = street.strangers[location.address]
-    return street.time.schedule(after: .milliseconds(5)) { then(house?.answer() ?? stranger) }
+    let host = network.hosts.first { $0.address == location.address }
+    let stranger = network.strangers[location.address]
+    return network.time.schedule(after: .milliseconds(5)) { then(host?.answer() ?? stranger) }
   }
 
   private func answer() -> BeaconResponse? {
@@ -105,10 +105,10 @@ extension PresenceService {
   var keyText: String { publicKey.map { KeyText.text($0) } ?? "" }
 
   /// Adds a peer in virtual time.
-  func know(_ name: String, _ key: String, in street: Street) throws -> Peer {
+  func know(_ name: String, _ key: String, in network: VirtualNetwork) throws -> Peer {
     var outcome: Result<Peer, Refusal>?
     addPeer(name, key: key) { outcome = $0 }
-    street.time.advance(by: .zero)
+    network.time.advance(by: .zero)
     return try #require(outcome).get()
   }
 }

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Thali
 
-@Suite("Presence peers that return, and renewed announcements")
-struct ReturningTests {
+@Suite("Expiry and renewal of presence announcements, and the return of peers")
+struct AnnouncementLifeTests {
   private typealias Node = PresenceEngineTests.Node
 
   private static func at(_ seconds: Double) -> Instant { PresenceEngineTests.at(seconds) }
@@ -30,7 +30,7 @@ struct ReturningTests {
       bobForAlice = try alice.add(bob.key)
       aliceForBob = try bob.add(alice.key)
       let intents = try alice.engine.announce(
-        to: [bobForAlice], for: nil, at: ReturningTests.at(0), wall: ReturningTests.wall(0))
+        to: [bobForAlice], for: nil, at: AnnouncementLifeTests.at(0), wall: AnnouncementLifeTests.wall(0))
       let names = intents.compactMap { intent -> ServiceName? in
         if case .ssdp(.announce(let name)) = intent { name } else { nil }
       }
