@@ -6,12 +6,6 @@ import TLS
 /// A connection over TLS. Octets that are sent before the handshake is complete wait for it.
 @LoopActor
 public final class TLSStream: StreamConnection {
-  /// Output that waits to be written: the number of octets on the wire, and that of the owner's octets in them.
-  private struct Unwritten {
-    let wire: Int
-    let payload: Int
-  }
-
   public var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
   public var isReading: Bool {
     get { transport.isReading }
@@ -26,9 +20,7 @@ public final class TLSStream: StreamConnection {
   private let transport: any StreamConnection
   private let session: TLSCertificateSession
   private var early: [UInt8]? = []
-  private var unwritten = Fifo<Unwritten>()
-  /// Number of written octets of the first waiting output.
-  private var written = 0
+  private var unwritten = UnwrittenOutput()
   /// Number of unwritten octets of TLS itself.
   private var control = 0
   private var isClosed = false
@@ -65,7 +57,7 @@ public final class TLSStream: StreamConnection {
   private func flush(payload: Int) {
     let bytes = session.takeOutgoing()
     guard !bytes.isEmpty else { return }
-    unwritten.append(Unwritten(wire: bytes.count, payload: payload))
+    unwritten.append(wire: bytes.count, payload: payload)
     if payload == 0 { control += bytes.count }
     transport.send(bytes)
   }
@@ -78,15 +70,9 @@ public final class TLSStream: StreamConnection {
       for event in events where !isClosed { handle(event) }
       if control > Self.controlLimit, !isClosed { giveUp() }
     case .written(let count):
-      written += count
-      var payload = 0
-      while let first = unwritten.first, written >= first.wire {
-        written -= first.wire
-        payload += first.payload
-        if first.payload == 0 { control -= first.wire }
-        unwritten.popFirst()
-      }
-      if payload > 0 { onEvent(.written(payload)) }
+      let written = unwritten.remove(written: count)
+      control -= written.controlOctets
+      if written.payload > 0 { onEvent(.written(written.payload)) }
     case .pong: break
     case .ended: end()
     }

@@ -8,12 +8,6 @@ import WebSocket
 /// one message from the peer.
 @LoopActor
 public final class WebSocketStream: StreamConnection {
-  /// Output that waits to be written: the number of octets on the wire, and that of message octets in them.
-  private struct Unwritten {
-    let wire: Int
-    let payload: Int
-  }
-
   public var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
   public var isReading: Bool {
     get { transport.isReading }
@@ -25,9 +19,7 @@ public final class WebSocketStream: StreamConnection {
 
   private let transport: any StreamConnection
   private let framing: WebSocketFraming
-  private var unwritten = Fifo<Unwritten>()
-  /// Number of written octets of the first waiting frame.
-  private var written = 0
+  private var unwritten = UnwrittenOutput()
   /// Number of waiting frames without a message, such as answers to pings. At the limit a peer gets no more until it
   /// reads.
   private var controls = 0
@@ -86,7 +78,7 @@ public final class WebSocketStream: StreamConnection {
       }
       controls += 1
     }
-    unwritten.append(Unwritten(wire: frame.count, payload: payload))
+    unwritten.append(wire: frame.count, payload: payload)
     transport.send(frame)
   }
 
@@ -108,19 +100,13 @@ public final class WebSocketStream: StreamConnection {
         }
       }
     case .written(let count):
-      written += count
-      var payload = 0
-      while let first = unwritten.first, written >= first.wire {
-        written -= first.wire
-        payload += first.payload
-        if first.payload == 0 { controls -= 1 }
-        unwritten.popFirst()
-      }
+      let written = unwritten.remove(written: count)
+      controls -= written.controls
       if controls < Self.controlLimit, let frame = late {
         late = nil
         write(frame, payload: 0)
       }
-      if payload > 0 { onEvent(.written(payload)) }
+      if written.payload > 0 { onEvent(.written(written.payload)) }
     case .pong: break
     case .ended:
       isClosed = true
