@@ -38,7 +38,8 @@ public struct ServiceName: Hashable, Sendable {
       guard let uuid = uuid(parts[1]) else { return nil }
       self.init(uuid: uuid)
     case ("data", 3):
-      guard let uuid = uuid(parts[1]), parts[2].utf8.allSatisfy({ $0 != UInt8(ascii: "+") }),
+      // `UInt32` reads a sign, too.
+      guard let uuid = uuid(parts[1]), parts[2].utf8.allSatisfy({ $0 > 47 && $0 < 58 }),
         let generation = UInt32(parts[2])
       else { return nil }
       self.init(uuid: uuid, generation: generation)

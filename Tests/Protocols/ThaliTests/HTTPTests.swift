@@ -241,7 +241,7 @@ struct SSDPTests {
     let uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
     for text in [
       "", "f81d4fae", uuid, "uuid:1234", "urn:uuid:\(uuid):1", "uuid:\(uuid)x", "data:\(uuid)", "data:\(uuid):",
-      "data:\(uuid):-1",
+      "data:\(uuid):-1", "data:\(uuid):-0",
       "data:\(uuid):+1", "data:\(uuid):4294967296", "urn:isbn:\(uuid)",
     ] { #expect(ServiceName(text) == nil, "\(text)") }
   }

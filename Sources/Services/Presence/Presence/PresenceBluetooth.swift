@@ -58,7 +58,8 @@ extension DeviceAddress {
   /// Parses `00:11:22:33:44:55`; nil for any other text.
   init?(text: String) {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-    let octets = parts.compactMap { $0.utf8.count == 2 && $0.first != "+" ? UInt8($0, radix: 16) : nil }
+    // `UInt8` reads a sign, too.
+    let octets = parts.compactMap { $0.utf8.count == 2 && $0.allSatisfy(\.isHexDigit) ? UInt8($0, radix: 16) : nil }
     guard octets.count == Self.size, parts.count == Self.size else { return nil }
     self.init(octets.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }

@@ -214,7 +214,10 @@ struct BusBluetoothTests {
   @Test("A device address is accepted in only one spelling")
   func addresses() {
     #expect(DeviceAddress(text: "00:11:22:33:44:ff") == DeviceAddress(0x0011_2233_44FF))
-    for text in ["", "00:11:22:33:44", "00:11:22:33:44:55:66", "00:11:22:33:44:5", "00:11:22:33:44:+5", "a:b:c:d:e:f"] {
+    for text in [
+      "", "00:11:22:33:44", "00:11:22:33:44:55:66", "00:11:22:33:44:5", "00:11:22:33:44:+5", "00:11:22:33:44:-0",
+      "a:b:c:d:e:f",
+    ] {
       #expect(DeviceAddress(text: text) == nil)
     }
     #expect(DeviceAddress(0x0011_2233_44FF).text == "00:11:22:33:44:FF")
