@@ -81,6 +81,8 @@ public enum Limits {
 
   /// Maximum time for the handshake of an RFCOMM link, on either side.
   public static let handshakeTime = Duration.seconds(10)
+  /// Maximum time until the first byte of a TCP connection or of a stream of an RFCOMM link.
+  public static let firstByteTime = Duration.seconds(5)
   /// Maximum number of streams of one multiplexed link.
   public static let streams = 64
   /// Maximum length of a varint in a frame header, in bytes.

@@ -100,10 +100,6 @@ final class LocalNetwork: PresenceNetwork {
     init(_ key: SiteKey, _ port: MulticastPort) { (self.key, self.port) = (key, port) }
   }
 
-  /// The first octet of a TLS handshake record.
-  private static let handshakeRecord: UInt8 = 0x16
-  /// Maximum time until a client's first byte.
-  private static let firstByteTime = Duration.seconds(5)
   /// Maximum number of connections that wait for their first byte. A further one ends the oldest, because silent
   /// connections of strangers must not exclude a known peer, whose first byte follows at once.
   private static let silentLimit = 32
@@ -323,11 +319,11 @@ final class LocalNetwork: PresenceNetwork {
     }
     lastWait += 1
     let number = lastWait
-    waits[number] = connection.peek(within: Self.firstByteTime, on: scheduler) { [weak self] byte in
+    waits[number] = connection.peek(within: Limits.firstByteTime, on: scheduler) { [weak self] byte in
       guard let self else { return }
       waits[number] = nil
       switch byte {
-      case Self.handshakeRecord?: onEvent?(.stream(connection))
+      case SecureStream.firstByte?: onEvent?(.stream(connection))
       case .some: serveRequest(connection)
       case nil: silentConnections += 1
       }

@@ -47,10 +47,6 @@ final class RFCOMMLink {
     init(_ socket: SocketStream?, isHTTP: Bool) { (self.socket, self.isHTTP) = (socket, isHTTP) }
   }
 
-  /// The first octet of a TLS handshake record.
-  private static let handshakeRecord: UInt8 = 0x16
-  /// Maximum time until a peer's first byte of a stream.
-  private static let firstByteTime = Duration.seconds(5)
   /// Maximum time for which a link without streams stays open: on the side that made it, and on the other side.
   private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
   /// Maximum time after the last bytes for the peer until the peer ends a stream whose receiver has closed its end.
@@ -161,7 +157,7 @@ final class RFCOMMLink {
     switch intent {
     case .opened(let id, _):
       add(id, Local(nil, isHTTP: false))
-      pending[id] = scheduler.schedule(after: Self.firstByteTime) { [weak self] in self?.dropSilent(id) }
+      pending[id] = scheduler.schedule(after: Limits.firstByteTime) { [weak self] in self?.dropSilent(id) }
     case .deliver(let id, let bytes):
       // A stream that was destroyed stays so: the bytes were under way.
       if let local = locals[id], local.socket == nil, let first = bytes.first { connect(id, first: first) }
@@ -183,7 +179,7 @@ final class RFCOMMLink {
   /// Connects a peer's stream with HTTP or TLS.
   private func connect(_ id: Multiplexer.StreamID, first: UInt8) {
     pending[id] = nil
-    let isHTTP = first != Self.handshakeRecord
+    let isHTTP = first != SecureStream.firstByte
     let requests = locals.values.count { $0.isHTTP && !$0.isAbandoned }
     guard !isHTTP || requests < Limits.httpConnectionsOfOneAddress, let pair = pair() else { return destroy(id) }
     add(id, Local(pair.socket, isHTTP: isHTTP))

@@ -26,6 +26,8 @@ extension SocketStream: JoinedStream {}
 /// It buffers at most 64 KiB of ciphertext beyond the buffer of the connection.
 @LoopActor
 final class SecureStream: JoinedStream {
+  /// The first byte that a TLS client sends: the type of a handshake record.
+  static let firstByte: UInt8 = 0x16
   /// Maximum time for sending the last bytes and the alert of a failed connection.
   private static let lingerTime = Duration.seconds(2)
   /// Maximum time until the peer closes the connection after both sides have ended.
