@@ -234,6 +234,8 @@ final class PresenceStreams {
   private func connect(
     _ number: Int, _ stream: IncomingStream, _ peer: PeerID, _ label: ServiceLabel, isAnswered: Bool, _ rest: [UInt8]
   ) {
+    // A peer that was removed after its handshake is not among the peers whose streams were closed.
+    guard service?.peer(peer) != nil else { return stream.end() }
     guard count(of: peer) < Self.limitOfPeer else {
       tooMany += 1
       return stream.refuse(isAnswered ? .unavailable : nil)

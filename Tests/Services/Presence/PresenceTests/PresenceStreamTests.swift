@@ -358,6 +358,26 @@ struct PresenceStreamTests {
     #expect(await Self.count("IncomingStreams", of: pair.anna) == 0)
   }
 
+  @Test("A peer that is removed between its TLS handshake and its request gets no stream")
+  @LoopActor
+  func removedBeforeRequest() async throws {
+    let pair = try await PresencePair.onNetwork()
+    defer { pair.close() }
+    let program = try EchoProgram()
+    let label = try Self.label("echo")
+    try pair.anna.streams.register(label, at: program.address, by: ":1.1", user: getuid())
+    let route = try #require(pair.ben.routes(to: pair.annaForBen.id).first)
+    let client = try WireClient(route, identity: route.identity, key: route.key)
+    _ = try await client.handshakes.next()
+    let removals = Mailbox<Bool>()
+    pair.anna.removePeer(pair.benForAnna.id) { removals.put($0 == nil) }
+    #expect(try await removals.next())
+    client.send(label.request)
+    _ = try await client.ends.next()
+    #expect(program.accepted == 0)
+    #expect(await Self.count("IncomingStreams", of: pair.anna) == 0)
+  }
+
   @Test("A presence service name becomes free only when the bus connection of its program ends")
   @LoopActor
   func registration() async throws {
@@ -382,6 +402,8 @@ private final class WireClient {
   private struct NoNetwork: Error {}
 
   let ends = Mailbox<Bool>()
+  /// Completed handshakes.
+  let handshakes = Mailbox<Bool>()
   private(set) var received: [UInt8] = []
   private var session: TLSSession?
   private var first: [UInt8] = []
@@ -407,13 +429,20 @@ private final class WireClient {
     stream = SocketStream.connect(to: endpoint, within: Patience.limit) { [weak self] in self?.handle($0) }
   }
 
+  /// Sends bytes inside TLS.
+  func send(_ bytes: [UInt8]) {
+    guard let session else { return }
+    session.send(bytes[...])
+    stream?.send(session.takeOutgoing()[...])
+  }
+
   private func handle(_ event: SocketStreamEvent) {
     switch event {
     case .connected: stream?.send(first[...])
     case .received(let bytes):
       received += bytes
       guard let session else { return }
-      _ = session.receive(bytes[...])
+      for case .established in session.receive(bytes[...]) { handshakes.put(true) }
       stream?.send(session.takeOutgoing()[...])
     case .writable, .hungUp: break
     case .ended, .closed: ends.put(true)
