@@ -267,7 +267,8 @@ public struct PresenceEngine: Sendable {
 
   public mutating func handle(_ event: Event, at now: Instant, wall: WallTime) -> [Intent] {
     // A way that is received all the time has no timer of its own.
-    let expired = nearby.hasExpired(at: wall) ? nearby.handle(.clock(wall), at: now).map(Intent.init) : []
+    let expired: [Intent] =
+      nearby.hasExpired(at: wall) ? nearby.handle(.clock(wall), at: now).map(Intent.init) : []
     return expired + react(to: event, at: now, wall)
   }
 

@@ -222,9 +222,7 @@ final class LocalNetwork: PresenceNetwork {
     do throws(NetworkError) {
       let endpoint = Endpoint(
         site.key.address, port: UInt16(clamping: settings.port), zone: zone(of: site.key))
-      site.listener = try TCPListener(
-        on: endpoint, bounds: Self.bounds
-      ) { [weak self] in self?.accept($0) }
+      site.listener = try TCPListener(on: endpoint, bounds: Self.bounds) { [weak self] in self?.accept($0) }
     } catch {
       siteFailures += 1
       Log.shared.warning(
