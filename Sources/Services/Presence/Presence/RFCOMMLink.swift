@@ -51,7 +51,8 @@ final class RFCOMMLink {
   private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
   /// Maximum time after the last bytes for the peer until the peer ends a stream whose receiver has closed its end.
   private static let abandonedTime = Duration.seconds(10)
-  /// Number of times that the idle time is extended while some bytes are not sent yet: 2 min in total.
+  /// Number of times that a stream, or a link without streams, gets this time again while its last bytes are not sent:
+  /// 2 min in total.
   private static let abandonedRounds = 12
   private static let portion = 16 << 10
 
@@ -305,11 +306,17 @@ final class RFCOMMLink {
     }
   }
 
-  /// Ends a link without streams after `idleTime`.
-  private func watchIdleness() {
+  /// Ends a link without streams after `idleTime`, or later if the last bytes of streams are not sent then.
+  ///
+  /// - Parameter extensions: number of times that the time was extended.
+  private func watchIdleness(extensions: Int = 0) {
     guard locals.isEmpty, !isOver, isEstablished else { return }
-    idleTimer = scheduler.schedule(after: isClient ? Self.idleTime.client : Self.idleTime.server) { [weak self] in
-      self?.end()
+    let idleTime = isClient ? Self.idleTime.client : Self.idleTime.server
+    idleTimer = scheduler.schedule(after: extensions == 0 ? idleTime : Self.abandonedTime) { [weak self] in
+      guard let self else { return }
+      let isSent = unsent.isEmpty && !multiplexer.hasOutput && transport.isDrained
+      guard isSent || extensions >= Self.abandonedRounds else { return watchIdleness(extensions: extensions + 1) }
+      end()
     }
   }
 }

@@ -9,7 +9,7 @@ final class StreamRelay {
   /// Maximum time in which the program can read the last bytes of a link that has ended.
   private static let lingerTime = Duration.seconds(3)
   /// Maximum time in which the peer can accept the last bytes of a program that has closed its socket.
-  private static let drainTime = Duration.seconds(30)
+  private static let drainTime = Duration.seconds(60)
 
   private let link: any RadioStream
   private let local: SocketStream

@@ -305,6 +305,43 @@ struct RFCOMMLinksTests {
     #expect(world.links.count == 0 && world.count("OpenedLinks") == 0)
   }
 
+  @Test("An RFCOMM link without streams stays open until the last bytes of its streams are sent")
+  @LoopActor
+  func lastBytes() async throws {
+    let world = LinksInVirtualTime()
+    var programs: [ProgramEnd] = []
+    world.onTLS = { stream in
+      let program = ProgramEnd(stream)
+      // More than the kernel buffers, and less than all buffers of the link hold.
+      program.send([UInt8](repeating: 7, count: 560_000))
+      programs.append(program)
+    }
+    let end = world.connect()
+    end.stream.pauseReading(true)
+    // The handshake, channel 0, its first byte, and its end by its initiator.
+    end.stream.send([1, 0, 0, 2, 1, 0x16, 4, 0])
+    let turns = Mailbox<Bool>()
+    while programs.isEmpty {
+      EventLoop.shared.soon { turns.put(true) }
+      _ = try await turns.next()
+    }
+    _ = try await programs[0].ends.next()
+    for _ in 0..<20 {
+      EventLoop.shared.soon { turns.put(true) }
+      _ = try await turns.next()
+    }
+    world.time.advance(by: .seconds(60))
+    #expect(world.links.count == 1)
+    end.stream.pauseReading(false)
+    var received: [UInt8] = []
+    // The last frame is the end of channel 0 by its receiver.
+    while received.suffix(2) != [3, 0] { received += try await end.received.next() }
+    #expect(received.count > 560_000)
+    world.time.advance(by: .seconds(60))
+    _ = try await end.ends.next()
+    #expect(world.links.count == 0)
+  }
+
   @Test("A request for beacons over an RFCOMM link is answered")
   @LoopActor
   func request() async throws {

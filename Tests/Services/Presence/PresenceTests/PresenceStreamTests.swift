@@ -58,8 +58,10 @@ final class ProgramEnd {
   let arrivals = Mailbox<Int>()
   private var unsent: ArraySlice<UInt8> = []
 
-  init(_ descriptor: Int32) {
-    stream = SocketStream(owning: descriptor)
+  convenience init(_ descriptor: Int32) { self.init(SocketStream(owning: descriptor)) }
+
+  init(_ stream: SocketStream) {
+    self.stream = stream
     stream.start { [weak self] event in
       guard let self else { return }
       switch event {
