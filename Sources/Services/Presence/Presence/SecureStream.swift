@@ -32,6 +32,8 @@ final class SecureStream: JoinedStream {
   private static let lingerTime = Duration.seconds(2)
   /// Maximum time until the peer closes the connection after both sides have ended.
   private static let closeTime = Duration.seconds(10)
+  /// Number of times that the connection gets this time while its last bytes are not sent: 2 min in total.
+  private static let closeRounds = 12
 
   private let context: TLSContext
   private let role: TLSRole
@@ -42,6 +44,8 @@ final class SecureStream: JoinedStream {
   private var session: TLSSession?
   private lazy var deadline = Deadline(scheduler) { [weak self] in self?.timer() }
   private var linger: Registration?
+  /// Number of times that `closeTime` is over.
+  private var rounds = 0
   private var unsent: [UInt8] = []
   private var wasShort = false
   private var hasFinished = false
@@ -189,7 +193,9 @@ final class SecureStream: JoinedStream {
     guard hasFinished, hasEnded, !hasFailed, transport != nil else { return }
     linger = scheduler.schedule(after: Self.closeTime) { [weak self] in
       guard let self else { return }
-      if isDrained { end(nil) } else { awaitClose() }
+      rounds += 1
+      if isDrained { return end(nil) }
+      if rounds >= Self.closeRounds { end(.timedOut) } else { awaitClose() }
     }
   }
 

@@ -52,6 +52,9 @@ struct SecureStreamTests {
 
     func flush() { peer.send(session.takeOutgoing()[...]) }
 
+    /// Lets the peer leave in the kernel what the server sends.
+    func stopReading() { peer.pauseReading(true) }
+
     func sendRaw(_ bytes: [UInt8]) { peer.send(bytes[...]) }
 
     private func handle(_ event: SocketStreamEvent) {
@@ -75,6 +78,26 @@ struct SecureStreamTests {
     #expect(stand.events.all.last == .ended)
     stand.time.advance(by: .milliseconds(1))
     #expect(stand.events.all.last == .closed(nil))
+  }
+
+  @Test("A TLS connection that ended in both directions is closed after 2 min if the peer reads nothing")
+  @LoopActor
+  func deafPeer() async throws {
+    let stand = try Stand()
+    _ = try await stand.events.first { $0 == .connected }
+    _ = try await stand.atPeer.first { if case .established = $0 { true } else { false } }
+    stand.stopReading()
+    let portion = [UInt8](repeating: 7, count: 64 << 10)
+    while stand.server.send(portion[...]) > 0 {}
+    stand.server.finish()
+    stand.session.finish()
+    stand.flush()
+    _ = try await stand.events.first { $0 == .ended }
+    stand.time.advance(by: .seconds(119))
+    let isClosed = stand.events.all.contains { if case .closed = $0 { true } else { false } }
+    #expect(!isClosed)
+    stand.time.advance(by: .seconds(1))
+    #expect(stand.events.all.last == .closed(.timedOut))
   }
 
   @Test("The peer gets the TLS alert even if the owner closes the stream at once")
