@@ -2,18 +2,19 @@ import BitchatWire
 import Common
 import Crypto
 
-/// Peers that are asked to prove their signing key: the key of a verification code, or any key. Facts: bitchat.md
-/// section 11.
+/// Peers that this node asks for a signed proof that they own a signing key: either the key of a verification code,
+/// or whichever key they have. Facts: bitchat.md section 11.
 ///
-/// Each peer has one entry. Each question has a new nonce, because phones answer a nonce once; an answer to any open
-/// question counts.
+/// Each peer has one entry. Each question is a challenge with a new nonce, because phones answer a nonce only once.
+/// An answer to any unanswered challenge counts.
 struct AwaitedProofs: Sendable {
-  /// Maximum peers that are asked at a time.
+  /// Maximum number of peers that are asked at the same time.
   static let limit = 16
-  /// Maximum attempts per peer, each a question or a request for a session, and the pause between attempts.
+  /// Maximum attempts per peer. An attempt sends a challenge, or requests a session first if there is none.
   static let tries = 4
+  /// Time between two attempts.
   static let pause = Duration.seconds(6)
-  /// Maximum open questions per peer; older ones are dropped.
+  /// Maximum challenges per peer that may still be answered; the oldest are dropped first.
   private static let askedLimit = 8
 
   struct Entry: Sendable {
@@ -67,7 +68,7 @@ struct AwaitedProofs: Sendable {
     return challenge
   }
 
-  /// The result of an answer.
+  /// Result of checking an answer.
   enum Judgement: Hashable, Sendable {
     /// The answer is signed with this key.
     case shows(Ed25519.PublicKey)
@@ -87,7 +88,7 @@ struct AwaitedProofs: Sendable {
     return possible.first { response.answers(asked, key: $0) }.map { .shows($0) } ?? .wrong
   }
 
-  /// Whether a peer is being asked, and any key is accepted.
+  /// Whether the peer is asked for a proof, and a proof of any signing key is accepted.
   func takesAnyKey(of peer: PeerID) -> Bool { entries[peer].map { $0.signingKey == nil } ?? false }
 
   mutating func end(_ peer: PeerID) { entries[peer] = nil }

@@ -41,7 +41,7 @@ struct Challenges: Sendable {
   /// Whether the user awaits the proof of a peer.
   func isAwaited(_ peer: PeerID) -> Bool { codes.isAwaited(peer) }
 
-  /// Whether the user awaits the proof of a peer, and accepts any key.
+  /// Whether the user has requested a proof from this peer and has no result yet.
   func takesAnyKey(of peer: PeerID) -> Bool { codes.takesAnyKey(of: peer) }
 
   /// The rival key of a peer; nil without one.
@@ -144,7 +144,7 @@ struct Challenges: Sendable {
     return intents
   }
 
-  /// Returns the next question to a peer whose proof the user awaits; nil if the user awaits none.
+  /// Returns a new challenge for a peer whose proof the user has requested; nil if the user has not requested one.
   mutating func question(
     to peer: PeerID, at now: Instant, randomFrom random: inout some RandomSource
   ) -> VerificationChallenge? {

@@ -22,12 +22,13 @@ struct Disputes: Sendable {
 
   /// Maximum peers whose rivals are stored.
   static let limit = 64
-  /// Pause between two questions to one peer that announces from one origin cause. Each pause is twice as long as the
-  /// previous one.
+  /// First pause between two questions to a peer that are caused by announces from one origin. Each pause is twice as
+  /// long as the previous one, up to `longestPause`.
   static let firstPause = Duration.seconds(10)
   static let longestPause = Duration.seconds(600)
-  /// Maximum questions in any minute that announces cause, from one origin and from all origins together.
+  /// Maximum questions per `span` caused by announces from one origin.
   static let questionsOfOrigin = 4
+  /// Maximum questions per `span` caused by announces from all origins together.
   static let questions = 12
   private static let span = Duration.seconds(60)
   /// Maximum stored pauses.
@@ -49,7 +50,7 @@ struct Disputes: Sendable {
 
   private var rivals: [PeerID: Rival] = [:]
   private var pauses: [Cause: Pause] = [:]
-  /// Questions of the last minute.
+  /// Questions that were sent in the last `span`.
   private var asked: [(origin: DeviceOrigin, at: Instant)] = []
 
   var count: Int { rivals.count }
@@ -84,7 +85,7 @@ struct Disputes: Sendable {
     return true
   }
 
-  /// Drops the oldest rival of the origin that brought the most rivals.
+  /// Drops the oldest rival of the origin that announced the most of them.
   private mutating func makeRoom() {
     var counts: [DeviceOrigin: Int] = [:]
     for rival in rivals.values { counts[rival.origin, default: 0] += 1 }

@@ -6,7 +6,8 @@ import Crypto
 /// bitchat.md section 8.5.
 struct Courier: Sendable {
   private(set) var desk: CourierState
-  /// Peers that have this node as favourite. As couriers they accept more envelopes of it.
+  /// Peers that have marked this node as a favourite. Such a peer carries more of this node's envelopes when it is a
+  /// courier.
   private(set) var favouredBy: Set<PeerID> = []
 
   /// - Parameter limit: maximum envelopes carried for others.
@@ -240,7 +241,7 @@ struct Courier: Sendable {
 
   // MARK: Own messages
 
-  /// Couriers that are in range, and those among them that have arrived since the last deposits.
+  /// Neighbours that can serve as couriers now, and those among them that have arrived since the last deposits.
   struct Round {
     let couriers: [PeerID]
     let newcomers: Set<PeerID>
@@ -294,7 +295,7 @@ struct Courier: Sendable {
 
   /// Whether messages sent to the peer directly seem not to arrive.
   ///
-  /// - Parameter since: time since which the peer has been tried.
+  /// - Parameter since: time of the first unanswered attempt to reach the peer; nil without one.
   static func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ view: NodeView) -> Bool {
     // A link may still count as that of a peer that has left, because any packet on it keeps it alive.
     guard view.peers.has(message.peer) else { return true }

@@ -4,35 +4,39 @@ import Crypto
 
 /// Courier state of this node: the store with envelopes of others, and own messages that couriers may carry.
 struct CourierState: Sendable {
-  /// Number of couriers that get a message: when it is first deposited, and in total.
+  /// Number of couriers that get a message when it is first deposited.
   static let firstCouriers = 3
+  /// Number of couriers that get a message in total.
   static let couriers = 8
   /// Maximum fragments of a text that is deposited. A phone accepts five envelopes per favourite.
   static let pieces = 5
-  /// Slots at a courier that receipts leave free for messages.
+  /// Slots at a courier that receipts must leave free for this node's messages.
   static let letterPlaces = 1
-  /// Maximum receipts that wait for a courier, and maximum remembered envelopes of own messages. The oldest are dropped
-  /// first.
+  /// Maximum receipts that wait for a courier; the oldest are dropped first.
   static let receiptLimit = 200
+  /// Maximum sealed envelopes of own messages that are remembered; the oldest are dropped first.
   static let sealedLimit = 256
   /// Maximum remembered messages brought by couriers. Their senders get receipts through couriers too.
   static let broughtLimit = 1000
   /// Time in which a peer that is probably in range must answer before couriers are used.
   static let patience = Duration.seconds(30)
-  /// Maximum links on which an envelope is sent within `directPause` because the recipient's announces arrive on them.
+  /// Maximum links on which an envelope is sent to one recipient within `directPause`. Links count on which the
+  /// recipient's announces arrive.
   static let ways = 16
-  /// Minimum time until an envelope is sent to its recipient again: over a direct link, and over several hops.
+  /// Minimum time until an envelope is sent to its recipient again over a direct link.
   static let directPause = Duration.seconds(60)
+  /// Minimum time until an envelope is sent to its recipient again over several hops.
   static let remotePause = Duration.seconds(300)
-  /// Hand-overs over a recipient's own link after which an envelope is handed over only once per `latePause`.
+  /// Number of hand-overs over a recipient's own link after which an envelope is sent only once per `latePause`.
   ///
   /// A link that breaks may lose the envelope, and a replayed announce makes another peer's link look like the
   /// recipient's. The recipient shows a repeated message once.
   static let handOvers = 3
   static let latePause = Duration.seconds(3600)
-  /// Maximum number of envelopes that are handed over after one announce, so that they fit into the queue of a link.
-  /// The others are handed over after the next announces.
+  /// Maximum envelopes that are handed over after one announce, so that they fit into the queue of a link. The others
+  /// are handed over after the next announces.
   static let batchCount = 32
+  /// Maximum bytes of envelopes that are handed over after one announce.
   static let batchBytes = 24 << 10
   /// Interval between removals of expired items.
   static let ageing = Duration.seconds(60)
@@ -77,8 +81,8 @@ struct CourierState: Sendable {
     [bag.envelopes.count, receipts.count, sealed.count, brought.count, newcomers.count, books.count]
   }
 
-  /// Envelopes that this node carries per depositor that is not a favourite, for its announces. Nil if it equals the
-  /// apps' value.
+  /// Number of envelopes per depositor, as announced: what this node carries for a depositor that is not a favourite.
+  /// Nil if it equals the apps' value, which is not announced.
   var saidPlaces: UInt8? {
     let places = bag.limit == 0 ? 0 : bag.limit(isFavourite: false)
     return places == CourierStore.usualPlaces ? nil : UInt8(min(places, 255))

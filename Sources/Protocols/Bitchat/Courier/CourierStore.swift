@@ -51,13 +51,13 @@ struct CourierStore: Sendable {
   var count: Int { envelopes.values.count { $0.handed == 0 } }
   var isEmpty: Bool { envelopes.isEmpty }
 
-  /// Maximum envelopes of all strangers, and of one depositor: 20, 5 (favourite) and 2 of a limit of 40, and in
-  /// proportion for others.
+  /// Maximum envelopes of all strangers together: half of `limit`.
   var strangerLimit: Int { limit / 2 }
+  /// Maximum envelopes of one depositor: an eighth of `limit` for a favourite, a twentieth for others, at least 1.
   func limit(isFavourite: Bool) -> Int { max(1, isFavourite ? limit / 8 : limit / 20) }
-  /// Maximum envelopes of a depositor that is not a favourite, at an app and at a node that is not a mailbox.
+  /// Maximum envelopes that the apps, and nodes with the usual limit, carry for a depositor that is not a favourite.
   static let usualPlaces = usualLimit / 20
-  /// Minimum limit of envelopes for a favourite at a node that allows `places` envelopes to other depositors.
+  /// Minimum envelopes for a favourite at a courier that accepts `places` envelopes from other depositors.
   static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
   /// Stores an envelope.
@@ -96,8 +96,8 @@ struct CourierStore: Sendable {
     return Taken(isNew: true, dropped: dropped.map(\.id))
   }
 
-  /// Returns the envelope to evict: the oldest handed-over one, else the oldest of a stranger, else the oldest. A
-  /// stranger's envelope evicts only a handed-over one, or one of a device that has more.
+  /// Returns the envelope to evict: the oldest handed-over one, else the oldest of a stranger, else the oldest of
+  /// all. For a stranger's new envelope only a handed-over one, or one of a device with more envelopes, is evicted.
   private func victim(of newcomer: CarriedEnvelope, _ knownFor: (PeerID) -> Duration) -> CarriedEnvelope? {
     guard let first = envelopes.values.min(by: { rank($0) < rank($1) }) else { return nil }
     if first.handed > 0 || newcomer.isOfFavourite { return first }

@@ -6,13 +6,13 @@ import Noise
 /// Private messages of this node and of others: sessions, undelivered messages, favourite notices and receipts. Facts:
 /// bitchat.md section 8.
 struct DirectMessages: Sendable {
-  /// This node's key, which it states in each session.
+  /// This node's signing key, which it states to the peer in each session.
   private let signingKey: Ed25519.PublicKey
   private(set) var sessions: Sessions<PeerID>
   private(set) var outbox = Outbox()
-  /// Favourite notices and read receipts that are not known to have arrived.
+  /// Favourite notices and read receipts that this node has yet to deliver.
   private(set) var owed = OwedNews()
-  /// Peers that may have lost the keys of their session.
+  /// Peers that may no longer have the keys of their session with this node.
   private var doubtful: Set<PeerID> = []
   /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   private var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
@@ -91,8 +91,8 @@ struct DirectMessages: Sendable {
     return [.seal(.peerState(state), for: peer)]
   }
 
-  /// Marks the session of a peer whose last link ended without a leave. The session is in doubt until something from
-  /// the peer is decrypted.
+  /// Marks the session of a peer whose last link ended without a leave as doubtful, until a message of the peer is
+  /// decrypted.
   ///
   /// - Parameter limit: maximum number of sessions.
   mutating func doubt(_ peer: PeerID, limit: Int) {
@@ -226,7 +226,7 @@ struct DirectMessages: Sendable {
     received.insert(ReceivedMessage(sender: peer, id: message), at: now)
   }
 
-  /// Removes the ID of a message that the service has not stored: the next copy is reported.
+  /// Forgets a message that the service could not store, so that the next copy is reported to the service again.
   mutating func forgetReceived(_ message: MessageID, from peer: PeerID) {
     received.forget(ReceivedMessage(sender: peer, id: message))
   }

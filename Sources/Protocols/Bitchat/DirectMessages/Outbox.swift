@@ -20,9 +20,9 @@ public struct Outbox: Sendable {
   /// Maximum unacknowledged fragments to a peer, which is also the number that a link can queue. Further fragments wait
   /// in order.
   static let window = 64
-  /// Fragments sent at once when the window allows it, and the time between such bursts. Nodes accept 200 sealed
-  /// packets per second and link.
+  /// Fragments sent at once when the window allows it. Nodes accept 200 sealed packets per second and link.
   static let burst = 12
+  /// Time between two bursts.
   static let burstPause = Duration.milliseconds(100)
   /// Maximum delivered messages that await a read receipt.
   static let deliveredLimit = 1000
@@ -33,7 +33,7 @@ public struct Outbox: Sendable {
     case session
     /// The peer is reachable in the mesh, and has no session.
     case near
-    /// The peer was active recently, but this node has no link.
+    /// The peer was active recently, but this node has no link over which to reach it.
     case cutOff
     /// The peer was not active recently, so an attempt would be useless.
     case away
@@ -51,7 +51,7 @@ public struct Outbox: Sendable {
     case tooMany
   }
 
-  /// Time and position in the order of sending.
+  /// Time of a sending, and its position in the order of all sendings.
   private struct Sending: Sendable {
     let at: Instant
     let order: UInt64
@@ -67,13 +67,13 @@ public struct Outbox: Sendable {
     var lastSending: Sending?
     /// Whether the message was sent early because the peer acknowledged a later one. This happens once per attempt.
     var wasOvertaken = false
-    /// Number of fragments, from the first on, that were handled in this attempt.
+    /// Number of leading fragments that this attempt has sent, or skipped because they were delivered.
     var position = 0
-    /// Whether fragments wait until other fragments are acknowledged.
+    /// Whether the next fragments wait until earlier ones are acknowledged.
     var waitsForRoom = false
-    /// Whether the window now allows these fragments.
+    /// Whether an acknowledgement has made the waiting fragments due.
     var hasRoom = false
-    /// Time since which attempts to reach the peer have been unanswered; nil while the peer is absent.
+    /// Time of the first unanswered attempt to reach the peer; nil while the peer is absent.
     var soughtSince: Instant?
     /// State that was last reported to the service.
     var told: MessageState
@@ -82,7 +82,7 @@ public struct Outbox: Sendable {
     /// Time of `add` in this run for a message whose date is not known to be right; otherwise nil.
     var undatedSince: Instant?
 
-    /// Number of sent, unacknowledged fragments.
+    /// Number of fragments that were sent in this attempt and are not acknowledged.
     var underWay: Int { message.pieces.prefix(position).count { !$0.isDelivered } }
 
     /// Time from this attempt to the next.
@@ -105,7 +105,8 @@ public struct Outbox: Sendable {
       return time > message.createdAt && time - message.createdAt > Outbox.lifetime
     }
 
-    /// Whether this fragment of `later` was sent after an unacknowledged part of this message.
+    /// Whether a fragment of the message `later` was sent after a fragment of this message that is still
+    /// unacknowledged.
     func isOvertaken(by piece: MessageID, of later: Entry) -> Bool {
       guard message.peer == later.message.peer, let lastSending, let latest = later.lastSending else { return false }
       guard message.number != later.message.number else {
@@ -317,7 +318,7 @@ public struct Outbox: Sendable {
     return entry.message
   }
 
-  /// Drops the text of a delivered message; only its read receipt is still awaited.
+  /// Drops the text of a delivered message. The entry stays for the read receipt.
   private mutating func dropText(_ number: UInt32) {
     guard let pieces = entries[number]?.message.pieces else { return }
     entries[number]?.bytes = 0

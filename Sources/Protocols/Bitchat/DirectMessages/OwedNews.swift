@@ -7,9 +7,11 @@ import Common
 /// arrived when a message of the peer is opened at least `proofTime` after it was sent, because both then have the same
 /// session. Unconfirmed ones are repeated, also in each new session, unless the user revokes them.
 struct OwedNews: Sendable {
-  /// Maximum number of peers, and of read receipts per peer and in all. A peer's oldest receipt is dropped first.
+  /// Maximum number of peers with waiting notices or receipts.
   static let peerLimit = 1024
+  /// Maximum read receipts that wait for one peer; the oldest is dropped first.
   static let receiptsOfPeer = 500
+  /// Maximum read receipts that wait for all peers.
   static let receiptLimit = 2000
   /// Time between attempts, which doubles after each attempt, up to `longestPause`.
   static let firstPause = Duration.seconds(15)

@@ -15,13 +15,13 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public let via: UInt32?
   /// Milliseconds since 1970.
   public let storedAt: UInt64
-  /// Couriers that got a copy.
+  /// Couriers to which this node has given a copy.
   public internal(set) var givenTo: [PeerID]
   /// Position in the order of arrival in this run.
   var number: UInt64 = 0
-  /// Time when the envelope was last sent to the recipient, and number of hand-overs over a link of the recipient. Not
-  /// persisted.
+  /// Time when the envelope was last sent to the recipient. Not persisted.
   var sentAt: Instant?
+  /// Number of hand-overs over an own link of the recipient. Not persisted.
   var handed = 0
   /// Links over which the envelope was last sent to the recipient.
   var sentOver: Set<LinkID> = []

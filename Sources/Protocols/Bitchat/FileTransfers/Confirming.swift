@@ -23,7 +23,7 @@ struct FileConfirmation: Hashable, Sendable {
 struct Confirming: Sendable {
   /// Range of the limit on unconfirmed packets.
   static let limits = 4...96
-  /// Maximum queueing time while there is chat, or half a confirmation time if that is longer.
+  /// Maximum queueing time of file packets while there is chat. Half a confirmation time applies if that is longer.
   static let wait = Duration.milliseconds(40)
   /// Maximum queueing time without chat. The first chat message afterwards may wait as long.
   static let waitWithoutChat = Duration.milliseconds(400)
@@ -31,7 +31,7 @@ struct Confirming: Sendable {
   static let time = Duration.seconds(1)
   /// Interval between measurements on an empty link, or 64 confirmation times if that is longer.
   static let period = Duration.seconds(10)
-  /// Number of recent confirmations whose best rate counts as the speed of the link.
+  /// Number of latest confirmations of which the best rate counts as the speed of the link.
   private static let rateCount = 10
   /// Minimum measured time, because of the resolution of the clock.
   private static let shortestTime = Duration.milliseconds(1)
@@ -64,11 +64,11 @@ struct Confirming: Sendable {
     }
   }
 
-  /// Unconfirmed packets and pings, in the order of sending.
+  /// Packets and pings that were sent and are not confirmed, in the order of sending.
   private var way: [Sent] = []
   /// Packets that were last counted as lost. A late confirmation of one of them shows the real confirmation time.
   private var overdue: [Sent] = []
-  /// Number of packets sent after the last ping.
+  /// Number of packets sent since the last ping.
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
@@ -76,7 +76,7 @@ struct Confirming: Sendable {
   private var shortest: Shortest?
   /// Packets per second, as measured by the latest confirmations.
   private var rates: [Double] = []
-  /// Whether sending pauses until everything is confirmed.
+  /// Whether sending pauses until the link is empty, that is, until every packet is confirmed.
   private var isEmptying = false
   /// Whether the next confirmation measures the confirmation time.
   private var isMeasuring = true
@@ -88,7 +88,7 @@ struct Confirming: Sendable {
   private(set) var interval = interval(of: limits.lowerBound)
   /// Confirmation interval that was last sent to the peer; nil before the first ping.
   private var told: Int?
-  /// Whether the link carries chat, or may at any moment. The next confirmation applies it.
+  /// Whether the link carries chat now, or may at any moment. A change takes effect with the next confirmation.
   var isBesideChat = true
 
   /// Whether a ping must be sent now.
@@ -170,7 +170,7 @@ struct Confirming: Sendable {
   /// Returns the confirmation interval, at least 2. Confirmations cost as much radio time as packets. The interval
   /// stays below the packets that may queue, and at half the limit, so that one lost confirmation delays little.
   ///
-  /// - Parameter share: fraction of the limit that may queue.
+  /// - Parameter share: fraction of the limit that may wait in queues.
   private static func interval(of limit: Int, _ share: Double = 1 / 3) -> Int {
     max(Int(Double(limit) * min(share, 1 / 2)), 2)
   }

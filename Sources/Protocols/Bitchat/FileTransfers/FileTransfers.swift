@@ -40,9 +40,9 @@ struct FileTransfers: Sendable {
 
   /// Pauses or resumes all files.
   mutating func hold(_ isQuiet: Bool) { outgoing.hold(isQuiet) }
-  /// Updates the number of queued file packets of a link.
+  /// Records that `waiting` packets of files are queued on a link.
   mutating func hasRoom(_ link: LinkID, waiting: Int) { outgoing.hasRoom(link, waiting: waiting) }
-  /// Removes a link and what was to be sent over it.
+  /// Removes a link, and the file packets that waited for it.
   mutating func forget(_ link: LinkID) { outgoing.forget(link) }
   /// Whether packets of a file wait for a link.
   func isWaiting(for link: LinkID) -> Bool { outgoing.isWaiting(for: link) }
@@ -198,7 +198,8 @@ struct FileTransfers: Sendable {
     return withdrawal(of: file) + [.makeFilePacket(file.number)]
   }
 
-  /// File, recipient, and whether it is the first packet, for the packet that `Intent.makeFilePacket` requests.
+  /// Content and recipient of a file, for the packet that `Intent.makeFilePacket` requests; nil for an unknown file.
+  /// `isFirst` is true before the first attempt.
   func order(_ number: UInt32) -> (file: SharedFile, peer: PeerID?, isFirst: Bool)? {
     outgoing[number].map { ($0.file, $0.peer, $0.tries == 0) }
   }

@@ -8,8 +8,9 @@ import Common
 /// free capacity. An Earshot peer confirms fragments, because packets queued in the stacks and radios of both ends
 /// cannot be overtaken and may overflow there.
 struct OutgoingFiles: Sendable {
-  /// Maximum files under way, and maximum sent at a time.
+  /// Maximum files under way, including those that wait.
   static let limit = 8
+  /// Maximum files that are sent at the same time.
   static let activeLimit = 2
   /// Time between fragments on a link to a phone, and of a private file over several hops. Facts: bitchat.md section 7.
   static let pause = Limits.fragmentPause

@@ -12,8 +12,9 @@ import Common
 public struct FragmentAssembler: Sendable {
   /// Limits of the assembler.
   public struct Bounds: Hashable, Sendable {
-    /// Maximum incomplete packets, in all and per sender and link.
+    /// Maximum incomplete packets in all.
     public var sets = 128
+    /// Maximum incomplete packets per sender and link.
     public var setsPerSender = 8
     /// Maximum time between new fragments of a packet that is not public.
     public var time = Duration.seconds(30)
@@ -48,7 +49,7 @@ public struct FragmentAssembler: Sendable {
     let isPublic: Bool
     /// Arrival of the latest new fragment.
     var latest: Instant
-    /// Number of requests for the missing fragments since the latest new one.
+    /// Number of requests for missing fragments since the last new fragment arrived.
     var questions = 0
     /// Last reported percentage; nil before the first report.
     var reported: Int?
@@ -194,10 +195,10 @@ public struct FragmentAssembler: Sendable {
     return first.map(\.id)
   }
 
-  /// Number of stored fragments with this ID, in all sets.
+  /// Number of stored fragments with this ID, in the sets of all senders.
   func count(of id: FragmentID) -> Int { sets.reduce(0) { $0 + ($1.key.id == id ? $1.value.slices.count : 0) } }
 
-  /// Begins a set of `sender` over a link, after evicting others if a bound is reached.
+  /// Begins a set of a sender's fragments over a link. At a bound, evicts other sets first.
   private mutating func begin(
     from sender: PeerID, isPublic: Bool, isKnown: Bool, over link: LinkID?, at now: Instant
   ) -> Set {

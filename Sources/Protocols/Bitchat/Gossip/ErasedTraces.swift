@@ -12,8 +12,9 @@ import Crypto
 public struct ErasedTraces: Hashable, Sendable, WireValue {
   /// Lifetime of the traces after the last wipe, in milliseconds. Neighbours store messages for 6 h.
   public static let lifetime: UInt64 = 24 * 3600 * 1000
-  /// Maximum number of packets; the oldest are dropped first.
+  /// Maximum number of hashes of packets; the oldest are dropped first.
   public static let packetLimit = 8000
+  /// Maximum number of hashes of former peer IDs.
   static let peerLimit = 16
   /// Maximum clock difference of two nodes that communicate, in milliseconds.
   private static let clockDifference: UInt64 = Limits.clockMilliseconds

@@ -54,25 +54,26 @@ public struct GossipArchive: Sendable {
     }
   }
 
-  /// Maximum number of messages, and maximum age by their timestamps, in milliseconds.
+  /// Maximum number of messages.
   static let messageLimit = 1000
+  /// Maximum age of a message by its timestamp, in milliseconds.
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
   /// Maximum bytes of messages.
   static let messageBytes = 4 << 20
-  /// Maximum number of fragments of public packets and unfragmented files, and their maximum bytes: a file of 1 MiB and
-  /// a half.
+  /// Maximum number of stored fragments of public packets, and of unfragmented files.
   static let fragmentLimit = 3000
+  /// Maximum bytes of these fragments and files: enough for one and a half files of 1 MiB.
   static let fragmentBytes = 3 << 19
   /// Maximum age of a file, whole or in fragments, in milliseconds. Receivers reject older ones; the iOS app uses the
   /// same value.
   static let fileMilliseconds: UInt64 = 15 * 60 * 1000
   /// Maximum number of announces.
   static let announceLimit = PeerTable.peerLimit
-  /// Maximum age of an announce that is sent by itself, and of one that is sent before messages of its sender, in
-  /// milliseconds.
+  /// Maximum age of an announce that is sent without a message of its sender, in milliseconds.
   static let announceMilliseconds: UInt64 = 60 * 1000
+  /// Maximum age of an announce that is sent before messages of its sender, in milliseconds.
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
-  /// Number of announces up to which they fit beside messages in a filter. A filter holds almost three times as many.
+  /// Maximum number of announces that share a filter with messages. A filter holds almost three times as many IDs.
   static let crowd = 128
   /// Number of announces above which those that arrived with a TTL of 1 are sent only with messages. In smaller
   /// networks this rule would leave peers seven hops apart unknown to each other, so that they would not show each
@@ -82,7 +83,7 @@ public struct GossipArchive: Sendable {
   static let announcesEvery = 4
 
   private var announces = DenseTable<PeerID, Item>()
-  /// Peers that have left, and whose announces are removed.
+  /// Peers that have left. Their announces are removed, and their packets are not sent to neighbours.
   private var departed: Set<PeerID> = []
   private var messages = PacketStore(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = PacketStore(limit: fragmentLimit, byteLimit: fragmentBytes)

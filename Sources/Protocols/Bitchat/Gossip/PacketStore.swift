@@ -26,7 +26,7 @@ struct PacketStore: Sendable {
     items[place { $0.timestamp < time }...].filter { isWanted($0.filterHash) }
   }
 
-  /// Returns the number of items at the beginning for which `isBefore` holds.
+  /// Returns the number of leading items for which `isBefore` holds.
   private func place(where isBefore: (GossipArchive.Item) -> Bool) -> Int {
     var (low, high) = (0, items.count)
     while low < high {
@@ -66,7 +66,7 @@ struct PacketStore: Sendable {
     for item in unwanted { forget(item) }
   }
 
-  /// Index of the packet to evict.
+  /// Index of the packet to evict next; nil if the store is empty.
   private var next: Int? {
     guard isShared else { return items.indices.first }
     let losers = shares.firstToGo(within: (limit, byteLimit))

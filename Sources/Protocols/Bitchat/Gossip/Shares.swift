@@ -11,7 +11,7 @@ public struct Shares: Sendable {
     public fileprivate(set) var count = 0
     public fileprivate(set) var bytes = 0
 
-    /// Whether it is more than the limit divided by `parts`.
+    /// Whether the amount is more than the limit divided by `parts`, in number or in bytes.
     public func isMore(than limit: Limit, dividedBy parts: Int = 1) -> Bool {
       count > limit.count / parts || bytes > limit.bytes / parts
     }
@@ -30,7 +30,7 @@ public struct Shares: Sendable {
   /// The senders whose items are evicted first.
   public struct Losers: Hashable, Sendable {
     public let peers: Set<PeerID?>
-    /// Only items that this device delivered are evicted; nil for items of any device.
+    /// Device whose deliveries are evicted; nil if items of any device are.
     fileprivate let device: Device?
 
     public func contains(_ peer: PeerID?, via device: UInt32? = nil) -> Bool {

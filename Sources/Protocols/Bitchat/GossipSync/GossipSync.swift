@@ -7,24 +7,26 @@ import Crypto
 ///
 /// Gap repair requests the missing fragments of public packets from one neighbour at a time.
 struct GossipSync: Sendable {
-  /// Time from the last fragment to the first repair request, and between repair requests. Together with regular
-  /// requests, this stays below the 8 per 30 s that a neighbour answers.
+  /// Time from the last new fragment to the first request for missing ones (a repair request).
   static let repairPause = Duration.seconds(2)
+  /// Time between repair requests. With the regular requests they stay below the 8 per 30 s that a neighbour answers.
   static let repairPeriod = Duration.seconds(6)
   /// Fragment count that fits a filter of usual size. Larger sets use a longer filter with a higher false positive
   /// rate.
   private static let usualFragments = 300
   private static let longFilterBytes = 1000
   private static let longFilterRate = 0.25
-  /// Maximum packets and bytes of one answer, so that it fits into the queue of the link. The neighbour requests the
-  /// rest later.
+  /// Maximum packets of one answer, so that it fits into the queue of the link. The neighbour requests the rest
+  /// later.
   private static let answerPackets = 192
+  /// Maximum bytes of one answer.
   private static let answerBytes = 48 << 10
 
   private(set) var archive: GossipArchive
   private(set) var schedule = SyncSchedule()
-  /// Time of the last repair request, and number of repair requests.
+  /// Time of the last repair request; nil before the first.
   private var repairedAt: Instant?
+  /// Number of repair requests, which selects the neighbour for the next one.
   private var repairs = 0
 
   init(role: NodeRole) { archive = GossipArchive(keepsMessages: role.storesMessages) }

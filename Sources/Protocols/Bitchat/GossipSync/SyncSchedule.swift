@@ -8,12 +8,13 @@ struct SyncSchedule: Sendable {
   static let firstDelay = Duration.seconds(1)
   /// Time between requests, ± 20 %.
   static let period = Duration.seconds(15)
-  /// Delay and period for a neighbour that is asked half as often.
+  /// Delay of the first request to a neighbour that is asked half as often.
   static let slowFirstDelay = Duration.seconds(5)
+  /// Time between requests to such a neighbour.
   static let slowPeriod = Duration.seconds(30)
   /// Every second request, beginning with the first, asks for fragments.
   static let fragmentsEvery = 2
-  /// Maximum requests of a neighbour that are answered per `answerPeriod`.
+  /// Maximum requests of one neighbour that are answered per `answerPeriod`.
   static let answers = 8
   static let answerPeriod = Duration.seconds(30)
   /// Time after a request in which packets count as its answers.

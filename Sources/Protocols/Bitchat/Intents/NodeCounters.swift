@@ -50,13 +50,15 @@ public struct NodeCounters: Hashable, Sendable {
   public var badFragments: UInt64 = 0
   /// Incomplete packets that timed out or were evicted.
   public var abandonedFragments: UInt64 = 0
-  /// Sync requests that were rejected, and those that were answered.
+  /// Sync requests that were rejected.
   public var refusedRequests: UInt64 = 0
+  /// Sync requests that were answered.
   public var answeredRequests: UInt64 = 0
   /// Packets marked as sync answers without a request.
   public var unaskedAnswers: UInt64 = 0
-  /// Packets of others that were relayed, and relays that copies of other nodes made superfluous.
+  /// Packets of others that were relayed.
   public var relayed: UInt64 = 0
+  /// Packets that were not relayed because enough copies arrived from other nodes.
   public var superfluous: UInt64 = 0
   /// Packets relayed late or again because a later copy reaches further.
   public var revived: UInt64 = 0
@@ -70,17 +72,21 @@ public struct NodeCounters: Hashable, Sendable {
   public var unaskedPongs: UInt64 = 0
   /// Packets that a link takes neither whole nor in fragments.
   public var unsendable: UInt64 = 0
-  /// Packets of another dialect that were accepted, and rejected.
+  /// Packets of another dialect that were accepted.
   public var translatedPackets: UInt64 = 0
+  /// Packets of another dialect that were rejected.
   public var refusedTranslations: UInt64 = 0
-  /// Peers that proved their verification code, those that answered wrongly, and those that did not answer.
+  /// Peers that proved the keys of their verification code.
   public var proofs: UInt64 = 0
+  /// Peers that answered a challenge with other keys than those of the code.
   public var wrongProofs: UInt64 = 0
+  /// Peers that answered no challenge.
   public var missingProofs: UInt64 = 0
   /// Answers to challenges that were not sent, went to another peer, or have timed out.
   public var unaskedProofs: UInt64 = 0
-  /// Challenges that were answered, and those that concern another node.
+  /// Challenges of other nodes that were answered.
   public var answeredChallenges: UInt64 = 0
+  /// Challenges that name the key of another node.
   public var strangeChallenges: UInt64 = 0
   /// Counters of courier envelopes.
   public var courier = CourierCounters()
@@ -126,21 +132,25 @@ public struct CourierCounters: Hashable, Sendable {
   public var deposited: UInt64 = 0
   /// Envelopes of others accepted for carrying.
   public var taken: UInt64 = 0
-  /// Envelopes sent to their recipients over a direct link, and over several hops.
+  /// Envelopes sent to their recipients over a direct link.
   public var handedOver: UInt64 = 0
+  /// Envelopes sent to their recipients over several hops.
   public var sentOverHops: UInt64 = 0
   /// Copies given to other couriers.
   public var copied: UInt64 = 0
   /// Envelopes for this node that were opened.
   public var opened: UInt64 = 0
-  /// Envelopes for this node that cannot be opened, and those sealed for a prekey, which this node does not support.
+  /// Envelopes for this node that cannot be opened.
   public var notOpened: UInt64 = 0
+  /// Envelopes for this node that are sealed for a prekey, which this node does not support.
   public var forPrekeys: UInt64 = 0
   /// Payloads that are not valid envelopes.
   public var malformed: UInt64 = 0
-  /// Envelopes that arrived expired, that expired while stored, and those with a lifetime over one day.
+  /// Envelopes that had expired when they arrived.
   public var tooLate: UInt64 = 0
+  /// Envelopes that expired while this node carried them.
   public var expired: UInt64 = 0
+  /// Envelopes with a lifetime over one day.
   public var tooLong: UInt64 = 0
   /// Envelopes that ask for more than eight copies. They are treated as eight.
   public var tooManyCopies: UInt64 = 0
@@ -148,9 +158,11 @@ public struct CourierCounters: Hashable, Sendable {
   public var repeated: UInt64 = 0
   /// Envelopes not received directly from a known neighbour that signed them.
   public var notOfNeighbours: UInt64 = 0
-  /// Envelopes rejected because of a limit: per depositor, for strangers, or in all.
+  /// Envelopes rejected because their depositor has reached its limit.
   public var tooManyOfDepositor: UInt64 = 0
+  /// Envelopes rejected because the capacity for strangers is used up.
   public var tooManyOfStrangers: UInt64 = 0
+  /// Envelopes rejected because the store is full.
   public var noPlace: UInt64 = 0
   /// Envelopes evicted for others.
   public var droppedForOthers: UInt64 = 0

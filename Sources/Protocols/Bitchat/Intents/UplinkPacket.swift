@@ -11,7 +11,7 @@ public struct UplinkPacket: Hashable, Sendable {
     }
 
     public let kind: Kind
-    /// The message, or the one that the receipt is for.
+    /// ID of the message, or of the message that the receipt acknowledges.
     public let message: MessageID
     public let peer: PeerID
 
@@ -19,7 +19,7 @@ public struct UplinkPacket: Hashable, Sendable {
       (self.kind, self.message, self.peer) = (kind, message, peer)
     }
 
-    /// A text of at most 281 bytes that only this ID has.
+    /// Unique text form of the ID, at most 281 bytes.
     public var text: String { "\(kind.rawValue) \(peer) \(message.text)" }
   }
 
@@ -76,8 +76,9 @@ public enum UplinkRefusal: String, Error, CaseIterable, Hashable, Sendable {
 
 /// Counters of the uplink.
 public struct UplinkCounters: Hashable, Sendable {
-  /// Packets that were passed to the uplink program, and those that the program accepted.
+  /// Packets that were passed to the uplink program.
   public var offered: UInt64 = 0
+  /// Packets that the uplink program accepted.
   public var taken: UInt64 = 0
   /// Messages and receipts that arrived.
   public var received: UInt64 = 0

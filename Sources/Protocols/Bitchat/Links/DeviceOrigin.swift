@@ -20,7 +20,7 @@ public struct DeviceOrigin: Hashable, Comparable, Sendable {
 
   init(_ link: LinkID) { kind = .link(link.number) }
 
-  /// The unique number of the origin, never 0. Addresses have 48 bits.
+  /// Number that identifies the origin, never 0. Addresses take 48 bits.
   var number: UInt64 {
     switch kind {
     case .address(let address): 1 << 63 | address

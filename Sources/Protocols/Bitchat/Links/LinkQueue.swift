@@ -30,11 +30,13 @@ public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
 ///
 /// Messages of this node have a capacity of their own and stay in order. When it is used up, new ones are rejected.
 public struct LinkQueue: Sendable {
-  /// Maximum number and bytes of queued packets, without own messages.
+  /// Maximum number of queued packets, own messages excepted.
   static let limit = 256
+  /// Maximum bytes of queued packets, own messages excepted.
   static let byteLimit = 64 << 10
-  /// Maximum number and bytes of queued own messages.
+  /// Maximum number of queued own messages.
   static let ownLimit = 1024
+  /// Maximum bytes of queued own messages.
   static let ownByteLimit = 512 << 10
   /// Maximum announces in a row that overtake other packets.
   static let announcesInARow = 4
@@ -48,13 +50,13 @@ public struct LinkQueue: Sendable {
   /// Queued bytes per class.
   private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
-  /// Classes with many packets, which alternate with the other ones.
+  /// Classes of packets that come in large numbers. They alternate with the classes in `others`.
   private static let bulk = [PacketClass.syncAnswer, .fragment]
   /// Classes that alternate with `bulk`.
   private static let others = PacketClass.allCases.filter { !bulk.contains($0) && $0 != .file && $0 != .announce }
-  /// Whether the next packet is one of `bulk`.
+  /// Whether the next packet is taken from `bulk`, and not from `others`.
   private var isTurnOfBulk = false
-  /// Number of announces in a row that have overtaken other packets.
+  /// Number of announces that were sent in a row while other packets waited.
   private var overtaking = 0
   public private(set) var count = 0
   public private(set) var bytes = 0

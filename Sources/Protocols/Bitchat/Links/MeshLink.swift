@@ -19,7 +19,8 @@ struct MeshLink: Sendable {
   var formerPeer: PeerID?
   /// When the link was bound to the peer.
   var boundAt: Instant?
-  /// Timestamp of the newest announce of the peer that arrived over this link first; 0 if there is none.
+  /// Timestamp of the newest announce of the peer that arrived over this link before any other link; 0 if there is
+  /// none.
   var broughtAt: UInt64 = 0
   /// Remaining allowance of malformed packets.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)

@@ -4,22 +4,24 @@ import Crypto
 
 /// Peers of this node, the links to its neighbours, and the times of announces. Facts: bitchat.md sections 1 and 4.
 struct Neighbourhood: Sendable {
-  /// Range of the announce interval, in milliseconds: with few links, and with many. Facts: bitchat.md section 1.
+  /// Range of the announce interval with few links, in milliseconds. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
+  /// Range of the announce interval with many links, in milliseconds.
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
-  /// Range with more than `crowd` known peers, in milliseconds. The iOS app forgets peers that are silent for 45 s.
+  /// Range of the announce interval with more than `crowd` known peers, in milliseconds. The iOS app forgets peers
+  /// that are silent for 45 s.
   private static let crowdedPeriod: ClosedRange<Int64> = 32_000...44_000
   private static let crowd = 256
-  /// Range on battery power, in milliseconds.
+  /// Range of the announce interval on battery power, in milliseconds.
   private static let sparingPeriod: ClosedRange<Int64> = 57_000...63_000
-  /// Range while no neighbour has announced itself, in milliseconds.
+  /// Range of the announce interval while no neighbour has announced itself, in milliseconds.
   private static let isolatedPeriod: ClosedRange<Int64> = 3_500...4_500
   /// Minimum interval between announces to all links.
   private static let shortestPause = Duration.seconds(1)
   /// Time between checks for peers that have timed out.
   private static let lookPause = Duration.seconds(30)
-  /// Time in which further announces of a peer are not relayed. Peers announce themselves over each new link, and the
-  /// first of these is relayed.
+  /// Time after a relayed announce in which further announces of the same peer are not relayed. A peer announces
+  /// itself over each new link, and the first of these announces is enough.
   private static let burst = Duration.seconds(3)
 
   /// Peer ID of this node.
@@ -30,7 +32,8 @@ struct Neighbourhood: Sendable {
   private(set) var ways = PeerWays()
   /// Whether links are cut after 60 s without a packet.
   private var isStrict: Bool
-  /// Earliest time at which a link is cut for inactivity; nil without links. Received packets postpone it.
+  /// Earliest time at which a link may have to be cut for inactivity; nil without links. Received packets postpone
+  /// it.
   private var silenceAt: Instant?
   /// Time of the next announce to all links; nil while the node does not announce.
   private var announceAt: Instant?

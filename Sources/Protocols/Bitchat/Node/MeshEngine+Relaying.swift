@@ -80,7 +80,7 @@ extension MeshEngine {
     relay(arrival, key, isOfKnown: true, &turn)
   }
 
-  /// Whether a packet with this ID was not yet relayed with as high a TTL.
+  /// Whether a copy with this TTL reaches far enough beyond the TTL with which the packet was relayed.
   private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
     guard gossip.archive.isLastAnnounce(id, of: view.sender) else { return gate.isWorthwhile(timeToLive, id) }
     return PacketGate.isWorthwhile(

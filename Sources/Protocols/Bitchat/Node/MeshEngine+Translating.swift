@@ -7,7 +7,7 @@ extension MeshEngine {
   /// Dialects of the links.
   var linkDialects: LinkDialects { translator.dialects(of: neighbourhood.links, neighbourhood.peers) }
 
-  /// Dialect in which packets reach a peer.
+  /// Dialect in which packets reach a peer: S if the peer and all nodes on a route to it speak it.
   func reach(of peer: PeerID, _ turn: Turn) -> MeshDialect { translator.reach(of: peer, view(turn)) }
 
   // MARK: Sending

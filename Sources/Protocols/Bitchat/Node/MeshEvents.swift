@@ -64,8 +64,9 @@ extension MeshEngine {
     /// - Parameter key: this node's key for the uplink, as text. Favourites get it with the next notice.
     case uplinkOpened(key: String)
     case uplinkClosed
-    /// The program has stored a packet, or cannot store it.
+    /// The uplink program has stored a packet.
     case uplinkTaken(UplinkPacket.ID)
+    /// The uplink program cannot store a packet.
     case uplinkRefused(UplinkPacket.ID)
     /// The time of `deadline` was reached.
     case timer
@@ -145,11 +146,13 @@ extension MeshEngine {
     public var archiveBytes = 0
     /// Packets remembered to detect copies.
     public var recentPackets = 0
-    /// Packets that wait to be relayed, and their bytes.
+    /// Packets that wait to be relayed.
     public var pendingRelays = 0
+    /// Bytes of the packets that wait to be relayed.
     public var pendingBytes = 0
-    /// Incomplete fragmented packets, and the memory that they use, in bytes.
+    /// Packets of which some fragments are missing.
     public var assemblies = 0
+    /// Memory that the fragments of these packets use, in bytes.
     public var assemblyBytes = 0
     /// Chat of senders that have not announced themselves.
     public var waitingChat = 0

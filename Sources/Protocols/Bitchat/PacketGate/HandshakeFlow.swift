@@ -10,10 +10,10 @@ import Crypto
 /// half of the limit at the next node, whatever their TTL. The other half is left for the peer itself, even over the
 /// same links.
 struct HandshakeFlow: Sendable {
-  /// Period of the limits.
+  /// Time in which the limits below apply.
   static let span = Duration.seconds(60)
-  /// Maximum first messages of one conversation, at the cost of direct ones. A peer makes an attempt, or restarts, at
-  /// most every 10 s.
+  /// Maximum first messages of one conversation per span, if they arrive directly; a relayed one costs less. A peer
+  /// begins a handshake at most every 10 s.
   static let firsts: Float = 6
   /// Maximum other handshake messages of one conversation.
   static let others: Float = 12

@@ -8,15 +8,18 @@ import Common
 /// Neighbours get the rest by gossip sync. Signatures are checked before, so a sender cannot use up the limit of
 /// another. The origin of a packet cannot be forged.
 struct PublicMessageQuota: Sendable {
-  /// Accepted messages, in a minute and in one burst: of one sender, and of strangers over links of one origin.
+  /// Accepted messages of one sender per period. A burst may have as many.
   static let ofSender = Limits.publicMessagesPerMinute
+  /// Accepted messages of strangers over links of one origin per period. A burst may have as many.
   static let ofOrigin = 2400
-  /// Relayed messages, in a minute and in one burst: of one sender, and of anybody over links of one origin.
+  /// Relayed messages of one sender per period. A burst may have as many.
   static let passedOnOfSender = 240
+  /// Relayed messages of all senders over links of one origin per period. A burst may have as many.
   static let passedOnOfOrigin = 1200
   static let period = Duration.seconds(60)
-  /// Maximum senders, and origins, with buckets.
+  /// Maximum senders for which a token bucket is stored.
   private static let senderLimit = 2048
+  /// Maximum origins for which a token bucket is stored.
   private static let originLimit = 256
 
   /// Token buckets by key. If there are too many, buckets that are full again are dropped.

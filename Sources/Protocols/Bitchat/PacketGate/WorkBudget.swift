@@ -3,13 +3,15 @@ import Common
 
 /// Limits on work caused by strangers: checked signatures, inflation and new identities, per link and in all.
 struct WorkBudget: Sendable {
-  /// Signatures per second, per link and in all.
+  /// Signature checks per second for one link.
   static let signaturesOfLink = 300
+  /// Signature checks per second for all links together.
   static let signatures = 1000
   /// Signatures per second reserved for each link beside the common limit; other links cannot use them up.
   static let signaturesKept = 30
-  /// New identities per second, per link and in all.
+  /// New identities per second over one link.
   static let identitiesOfLink = 10
+  /// New identities per second over all links together.
   static let identities = 30
   /// Pinned keys of acquaintances that are persisted per minute.
   static let pins = 60

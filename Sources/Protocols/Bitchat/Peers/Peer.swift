@@ -24,7 +24,7 @@ public struct Peer: Hashable, Sendable {
   var courierPlaces: UInt8?
   /// Announced neighbours of the peer; empty if none were announced.
   public internal(set) var neighbours: [PeerID]
-  /// When the neighbours were announced; nil if never.
+  /// When the neighbour list was last announced; nil if never.
   var neighboursAt: Instant?
   /// Whether the newest announce lists neighbours.
   var saysNeighbours = false
@@ -44,11 +44,11 @@ public struct Peer: Hashable, Sendable {
   var passedOnAt: Instant?
   /// Highest packet version that the peer has sent.
   var version = PacketVersion.v1
-  /// Number of changed announces relayed in a row.
+  /// Number of changed announces of the peer that were relayed without a pause in between.
   var newsPassedOn: UInt8 = 0
-  /// Number of hops of its last relayed announce; 0 without one.
+  /// Number of hops of the last announce of the peer that arrived through a relay; 0 if none did.
   var farHops: UInt8 = 0
-  /// Number of its announces in a row that this node did not relay because of copies.
+  /// Number of consecutive announces of the peer that this node did not relay because copies were received.
   var heldBack: UInt8 = 0
 
   /// Whether the newest announce names a peer as neighbour; nil if it lists no neighbours, or the maximum number.

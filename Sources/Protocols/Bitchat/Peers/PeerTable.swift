@@ -13,7 +13,7 @@ import Crypto
 struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 
-  /// Changed announces of one peer that are relayed in a row.
+  /// Number of changed announces of one peer that are relayed without a pause.
   private static let newsInARow: UInt8 = 3
 
   static let peerLimit = 1024
@@ -60,7 +60,7 @@ struct PeerTable: Sendable {
   var count: Int { peers.count }
   var pinCount: Int { peers.count + pins.count }
 
-  /// Time of the last packet of a peer, present or not; nil if unknown.
+  /// Time of the last packet of a peer, whether or not it is in the table; nil if unknown.
   func heardAt(of id: PeerID) -> Instant? { peers[id]?.heardAt ?? pins[id]?.heardAt }
 
   /// Total time of a peer in the table.
@@ -74,7 +74,7 @@ struct PeerTable: Sendable {
     peers.place(of: id).map { peers.values[$0].isKeyProven } ?? pins[id]?.isProven ?? false
   }
 
-  /// Noise key of a known peer, present or not.
+  /// Noise key of a peer, whether or not it is in the table; nil if unknown.
   func noiseKey(of id: PeerID) -> X25519.PublicKey? { peers[id]?.noiseKey ?? pins[id]?.noiseKey }
 
   /// Whether a peer is an Earshot peer. Called for each packet of a file, so it avoids copying the peer.
@@ -152,7 +152,7 @@ struct PeerTable: Sendable {
     return (isChanged, isBurst)
   }
 
-  /// Stores the number of hops of a relayed announce.
+  /// Records the number of hops of an announce that arrived through a relay.
   mutating func noteFar(_ id: PeerID, hops: Int) { peers.update(id) { $0.farHops = UInt8(clamping: hops) } }
 
   /// Decides whether a changed announce, or a leave, of a peer is relayed.
@@ -176,7 +176,7 @@ struct PeerTable: Sendable {
   /// Maximum announces of a peer in a row that are not relayed because of copies from two neighbours.
   private static let mostHeldBack: UInt8 = 4
 
-  /// Records that an announce was not relayed because of copies.
+  /// Records that an announce of a peer was not relayed because copies were received from other neighbours.
   mutating func holdBack(_ id: PeerID) { peers.update(id) { $0.heldBack = min($0.heldBack + 1, Self.mostHeldBack) } }
 
   mutating func sentOn(_ id: PeerID) { peers.update(id) { $0.heldBack = 0 } }

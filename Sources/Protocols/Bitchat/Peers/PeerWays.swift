@@ -7,7 +7,7 @@ import Common
 /// replay an announce in that way. Packets for a peer therefore go over its own links and those that its announces
 /// arrive over.
 struct PeerWays: Sendable {
-  /// Link over which announces of a peer arrive, although the peer has a link of its own.
+  /// Way to a peer besides its own links: a link over which announces of the peer arrive.
   struct Way: Hashable, Sendable {
     let link: LinkID
     /// Number of hops of the last announce.
@@ -18,15 +18,16 @@ struct PeerWays: Sendable {
   /// Lifetime of a way after its last announce. Relays cancel many announces, and a phone in the background sends one
   /// every few minutes.
   static let lifetime = Duration.seconds(330)
-  /// Maximum time in which a peer names a new neighbour in its announces.
+  /// Time within which a peer has to name a new neighbour in its announces.
   static let noticeTime = Duration.seconds(90)
-  /// Maximum ways to one peer, and maximum peers.
+  /// Maximum ways to one peer.
   private static let wayLimit = 16
+  /// Maximum peers for which ways are stored.
   private static let peerLimit = 256
 
   private var ways: [PeerID: [Way]] = [:]
-  /// Time since which a peer has had a link of its own without naming this node. It is retained when the link ends:
-  /// otherwise an attacker could start it again with a new link.
+  /// Time since which a peer has had a link of its own without naming this node as neighbour. The time survives the
+  /// end of the link: otherwise an attacker could restart it with a new link.
   private var unnamed: [PeerID: Instant] = [:]
 
   /// Records that an announce of a peer with an own link arrived over another link.

@@ -17,10 +17,10 @@ struct Pings: Sendable {
   static let time = Duration.seconds(10)
   /// Maximum pings that wait at a time.
   static let limit = Limits.waitingPings
-  /// Maximum ping replies per link within any `answerPeriod`.
+  /// Maximum answers to pings per link within any `answerPeriod`.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)
-  /// Maximum ping replies and fragment confirmations per second on a link to an Earshot peer.
+  /// Maximum pongs and fragment confirmations per second on a link to an Earshot peer.
   static let fastAnswers = 250
 
   private struct Waiting: Sendable {
@@ -69,7 +69,7 @@ struct Pings: Sendable {
     return [.report(.pong(number, milliseconds: UInt32(max(0, time / .milliseconds(1))), hops: hops))]
   }
 
-  /// Handles an answer.
+  /// Removes the ping that a pong answers.
   ///
   /// - Returns: the ping's number and round-trip time; nil if there was no such ping.
   private mutating func take(_ nonce: UInt64, from peer: PeerID, at now: Instant) -> (number: UInt32, time: Duration)? {

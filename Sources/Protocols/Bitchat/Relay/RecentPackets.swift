@@ -21,7 +21,7 @@ extension RecentKey {
 struct RecentPackets<Key: RecentKey>: Sendable {
   /// Nanoseconds per tick. Times are stored in tenths of a second; 32 bits cover thirteen years.
   private static var tick: Int64 { 100_000_000 }
-  /// Marks the absence of an entry, in a slot or a link.
+  /// Index that stands for no entry, in a slot of the hash table or in a link of the list.
   private static var none: UInt16 { .max }
   private static var fewestKeys: Int { 64 }
 
@@ -30,16 +30,18 @@ struct RecentPackets<Key: RecentKey>: Sendable {
   private let limit: Int
 
   private var filter: BitFilter
-  /// Number of keys that the filter is made for, and number inserted since it was rebuilt.
+  /// Number of keys that the filter is sized for.
   private var filterKeys: Int
+  /// Number of keys inserted since the filter was rebuilt.
   private var filtered = 0
   /// Hash table of entry indices with linear probing; at least half of the slots are free.
   private var slots: [UInt16] = []
   private var entries: [Entry] = []
   /// One byte of data per entry. Inside `Entry` it would take eight bytes because of alignment.
   private var notes: [UInt8] = []
-  /// Entries of the most and the least recently seen key.
+  /// Entry of the most recently seen key.
   private var newest = UInt16.max
+  /// Entry of the least recently seen key.
   private var oldest = UInt16.max
   private var free: [UInt16] = []
 

@@ -21,7 +21,7 @@ struct RelayQueue: Sendable {
     func isOfSameNeighbour(as other: Copy) -> Bool { link == other.link || peer != nil && peer == other.peer }
   }
 
-  /// A packet that waits to be relayed.
+  /// A packet in the queue, with the copies of it that were received.
   struct Relay: Sendable {
     /// The received bytes.
     let received: [UInt8]
@@ -60,7 +60,7 @@ struct RelayQueue: Sendable {
     /// The link of the first copy.
     var link: LinkID? { copies.first?.link }
 
-    /// The links to whose peers this node need not send the packet.
+    /// Links to whose peers this node need not send the packet, because they sent a copy that reaches as far.
     var heardOn: [LinkID] { copies.filter { reachesAsFar($0) }.map(\.link) }
 
     /// Number of neighbours that have sent the packet and relay it as far as this node would.
@@ -100,8 +100,9 @@ struct RelayQueue: Sendable {
     case superfluous
   }
 
-  /// Maximum number of waiting packets, and of their bytes.
+  /// Maximum number of waiting packets.
   private static let limit = 1024
+  /// Maximum bytes of waiting packets.
   private static let byteLimit = 2 << 20
 
   /// Waiting packets, in the order of their due times.
@@ -113,7 +114,8 @@ struct RelayQueue: Sendable {
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
   /// Time at which the next packet is due; nil without packets.
   var deadline: Instant? { relays.first?.due }
-  /// Time at which the node wakes up for a packet if it is not awake after `deadline` anyway; nil without packets.
+  /// Time at which the node wakes up for a packet alone; nil without packets. After `deadline` the packet is sent if
+  /// the node is awake for another reason.
   var latest: Instant? {
     var latest: Instant?
     for relay in relays {

@@ -15,7 +15,7 @@ struct PacedPackets: Sendable {
 
   enum Lane: Hashable, Sendable {
     case own
-    /// Packets that arrived over this link; nil for sync answers of this node.
+    /// Packets of other nodes that arrived over this link; nil for answers of this node to sync requests.
     case passedOn(from: LinkID?)
 
     /// Order for ties, which is the same in each run, unlike that of a dictionary.
@@ -95,7 +95,7 @@ struct PacedPackets: Sendable {
     }
   }
 
-  /// Time between fragments on a link.
+  /// Minimum time between fragments on a link.
   static let pause = Limits.fragmentPause
   /// Maximum packets per lane of a link: a file of 1 MiB has 2,300.
   static let limit = 2560

@@ -8,21 +8,22 @@ import Crypto
 /// The program stores the packets that it accepts, and repeats them until `uplinkDone`. Each packet is therefore passed
 /// only once to each program.
 struct Uplink: Sendable {
-  /// Maximum packets that were passed to the program and not answered by it.
+  /// Maximum packets that were passed to the program and still lack its answer.
   static let offerLimit = 32
-  /// Maximum keys of peers.
+  /// Maximum peers whose uplink keys are stored.
   static let keyLimit = 1024
   /// Maximum remembered messages that were received over the uplink.
   static let broughtLimit = 1000
   /// Time until a refused packet is passed to the program again.
   static let pause = Duration.seconds(30)
-  /// Oldest timestamp of a received packet, and the latest one, in milliseconds from now. Senders give up after a day.
+  /// Maximum age of a received packet, and maximum time by which it may lie in the future, in milliseconds. Senders
+  /// give up after a day.
   static let (oldest, latest) = (UInt64(25 * 3_600_000), UInt64(900_000))
 
   private enum Progress {
     case offered, taken
-    /// Withdrawn before the program has answered. The packet is not offered again before the answer, which would be
-    /// taken for that to the next offer.
+    /// Withdrawn before the program has answered. The packet is not offered again until that answer arrives, which
+    /// would otherwise be taken for the answer to the new offer.
     case withdrawn
   }
 
