@@ -172,14 +172,14 @@ struct LineReader {
   }
 }
 
-/// Tracks which messages `earshot chat` has written as lines.
+/// Selects the messages that `earshot chat` writes as lines.
 ///
-/// Existing messages are written if unread. Later ones are selected by number only: if several programs read from one
-/// service, the first marks a message as seen for all.
+/// Messages that exist when the chat begins are written if they are unread. Later ones are written whether unread or
+/// not: with several programs at one service, the first one marks a message as read for all.
 struct LinesPosition: Sendable {
-  /// Number of the last examined message.
+  /// Number of the last message that was examined.
   private var last: UInt32 = 0
-  /// Number of listings by the service.
+  /// Number of times that the service has listed its messages.
   private var listings = 0
   private var node = ""
 
@@ -193,7 +193,7 @@ struct LinesPosition: Sendable {
     }
   }
 
-  /// Messages of others that must be written, in order.
+  /// Returns the messages of other peers that must be written, in order.
   mutating func take(_ messages: [MeshMessageView], own: String) -> [MeshMessageView] {
     var taken: [MeshMessageView] = []
     for message in messages where message.number > last {

@@ -19,7 +19,7 @@ final class ChatLink {
   private var registrations: [Registration] = []
   private var timer: Registration?
   private(set) var isThere = false
-  /// Number of starts and stops of the service: replies from before the last one are ignored.
+  /// Number of starts and stops of the service. A reply is ignored if the number has changed since the request.
   private var life = 0
   private var isAsking = false
   /// Whether the service sends this program signals about objects of the group.
@@ -27,7 +27,8 @@ final class ChatLink {
   private var mustAskAgain = false
   /// Whether a peer or a file has changed since the last poll.
   private var mustAskSoon = false
-  /// Signals received during a poll, whose replies may be older.
+  /// Signals received during a poll. The replies of the poll may be older than the signals, so they are applied
+  /// afterwards.
   private var changes: [ChatEvent] = []
   private var underWay = 0
   /// Last queued action. The service gets one action after the other.
@@ -40,8 +41,9 @@ final class ChatLink {
   private static let intervalWithoutSignals = Duration.seconds(2)
   /// Delay from a signal about a peer or a file to the poll, so that one poll covers several signals.
   private static let gathering = Duration.milliseconds(200)
-  /// Interval and number of retries after the service reports a full queue.
+  /// Interval of retries after the service reports a full queue.
   private static let limitPause = Duration.seconds(1)
+  /// Maximum retries after the service reports a full queue.
   private static let limitTries = 120
   /// Timeout of a proof. The service ends it earlier.
   private static let proofLimit = Duration.seconds(30)

@@ -5,20 +5,22 @@ import Terminal
 extension ChatModel {
   typealias Run = Frame.Run
 
-  /// Minimum size of the terminal. Smaller ones show only a sentence.
+  /// Minimum number of columns of the terminal. A smaller terminal shows only a sentence.
   static let leastColumns = 40
   static let leastRows = 8
-  /// Minimum number of columns for the list of conversations.
+  /// Minimum number of columns of a terminal that shows the list of conversations.
   private static let leastForList = 60
   private static let indent = 6
 
   var isLargeEnough: Bool { columns >= Self.leastColumns && rows >= Self.leastRows }
   /// Number of rows for messages: all but the title, the status line and the input.
   var messageRows: Int { rows - 3 }
+  /// Number of rows by which a page key scrolls.
   var page: Int { max(1, messageRows - 1) }
 
   /// Number of columns of the list, without its border; 0 without a list.
   private var listWidth: Int { columns >= Self.leastForList ? min(28, max(19, columns / 4 - 1)) : 0 }
+  /// Number of columns for messages.
   private var messageWidth: Int { listWidth > 0 ? columns - listWidth - 1 : columns }
 
   /// Current content of the terminal.
@@ -207,7 +209,7 @@ extension ChatModel {
     return lines(of: conversation.entries.count - 1, in: conversation).count
   }
 
-  /// Last lines of the displayed conversation, at least `wanted` if there are as many.
+  /// Returns the last lines of the displayed conversation: at least `wanted`, or all if there are fewer.
   private func lines(atLeast wanted: Int) -> [[Run]] {
     guard let conversation = conversations[current] else { return [] }
     var pieces: [[[Run]]] = []

@@ -29,8 +29,9 @@ public struct ChatModel: Sendable, Equatable {
   /// Files at the last report; nil before the first.
   var files: [UInt32: MeshFileView]?
   private var completion: Completion?
-  /// Sent lines, and the index of the recalled one.
+  /// Lines that the user has sent, for recall with the arrow keys.
   private var sent: [String] = []
+  /// Index of the recalled line in `sent`; nil if none is recalled.
   private var recalled: Int?
   /// Number of the latest received message.
   public private(set) var latest: UInt32 = 0
@@ -289,7 +290,7 @@ public struct ChatModel: Sendable, Equatable {
 
 /// Files in a chat: transfers appear as notices in their conversations.
 extension ChatModel {
-  /// Step of the progress reports, in percent.
+  /// Step in percent at which the progress of a file is reported.
   private static let quarter = 25
 
   /// Adds notices about changed files. Files that were complete at the start are not reported.

@@ -14,7 +14,7 @@ struct Conversation: Sendable, Equatable {
   private(set) var entries: [Entry] = []
   /// Number of screen lines below the last visible one; 0 shows the latest.
   var scroll = 0
-  /// First message that was new when the conversation was opened.
+  /// First message that was unread when the conversation was opened.
   var firstNew: UInt32?
 
   private(set) var unread = 0

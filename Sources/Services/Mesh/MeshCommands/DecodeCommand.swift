@@ -49,7 +49,7 @@ struct DecodeCommand {
 
 /// Description of a packet given in hexadecimal digits, or the error.
 struct DecodedLine: Equatable {
-  /// Line number, and the fields of the packet, or `error` and `sentence`.
+  /// Line number and fields of the packet as JSON; for a line that cannot be decoded, `error` and `sentence` instead.
   let json: JSONValue
   let isPacket: Bool
 

@@ -19,7 +19,7 @@ final class LogCommand {
   private var last: UInt32 = 0
   /// Peer ID of the requested conversation; nil for all.
   private var peer: String?
-  /// Whether signals have arrived since the last look at the service.
+  /// Whether signals have arrived since the service was last queried.
   private var hasNews = false
   private var changes: [(message: Int, state: String)] = []
   private var isGone = false
@@ -174,7 +174,7 @@ struct LogLine {
   let names: MeshNameIndex
   /// Width of the terminal in columns; nil if the output is a file.
   let width: Int?
-  /// Formats milliseconds since 1970.
+  /// Formats a time given in milliseconds since 1970.
   var time: (UInt64) -> String = LocalTime.text
 
   /// Formats a message: `2026-08-17 12:01:40  <alice>: hello`, or `<bob> → <alice> (delivered): hello` for a private

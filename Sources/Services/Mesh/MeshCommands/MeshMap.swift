@@ -166,7 +166,7 @@ extension MeshMap {
   /// Maximum lines of a shortened list, including its heading.
   private static let fewLines = 3
 
-  /// Lists that fit beside a tree of at least six lines.
+  /// Returns the lists that fit below a tree of at least six lines.
   private func fewer(_ lists: [[String]], _ height: Int) -> [[String]] {
     var room = height - min(height, 6)
     return lists.filter { list in

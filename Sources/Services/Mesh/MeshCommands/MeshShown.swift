@@ -57,7 +57,7 @@ enum MeshShown {
 
 /// Sanitises texts of other people for a terminal.
 enum MeshText {
-  /// Makes one line of at most 60 characters.
+  /// Sanitises a text for one line of at most 60 characters.
   static func line(_ text: String) -> String { PrintableText.clean(text, limit: MeshText.nameLimit) }
 
   private static let nameLimit = 60

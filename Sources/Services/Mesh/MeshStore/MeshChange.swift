@@ -26,7 +26,7 @@ public enum MeshChange: Hashable, Sendable {
   /// An envelope carried for another peer.
   case carried(CarriedEnvelope)
   case carriedNoMore(CourierID)
-  /// A number was assigned to a message or file that is not stored.
+  /// The number of a message or file that is not stored itself.
   case number(UInt32)
   /// A file whose content is on disk already.
   case file(MeshFile)
@@ -54,7 +54,7 @@ public enum MeshChange: Hashable, Sendable {
 /// Desired state of a row.
 struct MeshRow: Hashable, Sendable {
   let id: Int64
-  /// Time of the row, in milliseconds since 1970; not encrypted on disk.
+  /// Time of the row, in milliseconds since 1970. It is not encrypted on disk.
   let time: UInt64
   /// Content to seal; nil to remove the row.
   let content: [UInt8]?
@@ -63,7 +63,7 @@ struct MeshRow: Hashable, Sendable {
 /// Writes of one commit. Later writes to a row replace earlier ones, so their order does not matter.
 struct MeshWrites: Sendable {
   var rows: [Int64: MeshRow] = [:]
-  /// Whether removed content must also be purged from the write-ahead log.
+  /// Whether removed content must be purged from the write-ahead log, too.
   var emptiesLog = false
   /// Numbers of removed messages.
   var removedMessages: [UInt32] = []

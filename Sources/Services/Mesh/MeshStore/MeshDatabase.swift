@@ -12,9 +12,9 @@ struct SealedRow: Hashable, Sendable {
 /// Database of the mesh: one table of rows with number, time and sealed content.
 enum MeshDatabase {
   static let name = "mesh.db"
-  /// Name for a damaged database.
+  /// File name under which a damaged database is preserved.
   static let damaged = "mesh.db.damaged"
-  /// Name for a new database that replaces a damaged one.
+  /// File name of a new database until it has replaced the damaged one.
   static let new = "mesh.db.new"
   static let names = [name, damaged, new]
   /// Version of the schema, stored as `user_version`.

@@ -9,7 +9,7 @@ import Store
 struct MeshLoading: Sendable {
   var kept: StoredNode
   var ledger: RecordIndex
-  /// Writes that are due immediately.
+  /// Writes that must be committed at once, such as the removal of unreadable rows.
   var writes: MeshWrites
 
   /// Opens and reads the disk. A node without an identity gets a new one, which is durable on return.

@@ -38,11 +38,11 @@ public final class NodeStore {
 
   enum State { case closed, opening, open, wiping }
 
-  /// Time of a commit after which the disk counts as hanging.
+  /// Time after which a running commit counts as hanging.
   static let patience = Duration.seconds(10)
   static let firstPause = Duration.seconds(1)
   static let longestPause = Duration.seconds(60)
-  /// Time between two commits without urgent changes.
+  /// Time from the beginning of one commit to the next, if no change is urgent.
   static let grouping = Duration.milliseconds(500)
 
   public var settings: Settings {
@@ -89,7 +89,8 @@ public final class NodeStore {
   var isStalled = false
   /// Number of file operations that have timed out and may still end.
   var hanging = 0
-  /// Incremented when running operations become void.
+  /// Number that changes when the running operations become void. An operation that ends with an old number is
+  /// ignored.
   var generation = 0
   /// Pauses before new attempts after failed commits.
   private var backoff = Backoff(from: NodeStore.firstPause, upTo: NodeStore.longestPause)
@@ -434,7 +435,7 @@ extension NodeStore {
     .tooLarge,
     "FileStore= of [Mesh] is full of files that take precedence over this one.")
 
-  /// Removes a file that was not stored completely, so that it does not reappear.
+  /// Removes a file that was not stored completely, so that it is not restored at the next start.
   private func discard(_ file: MeshFile, _ failure: StoreError) {
     guard state == .open else { return }
     carryOut(ledger.discard(file))

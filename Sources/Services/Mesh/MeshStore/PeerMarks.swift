@@ -48,7 +48,8 @@ public struct PeerMarks: Hashable, Sendable {
   public var contacts: Contacts = []
   /// Nickname of the peer when it was verified, up to 255 bytes of UTF-8; empty if it is not verified, or had none.
   public var verifiedName = ""
-  /// Nicknames since the peer became a favourite or was verified, oldest first, without those that look the same.
+  /// Nicknames that the peer has used since it became a favourite or was verified, oldest first. Nicknames that look
+  /// the same are listed once.
   public var nicknameHistory: [String] = []
   /// Key of the peer for the uplink, as text of at most 255 bytes; empty if the peer has stated none.
   public var uplinkKey = ""

@@ -19,11 +19,11 @@ struct RecordIndex: Sendable {
     case deleted(UInt32)
   }
 
-  /// Group of records with a common limit.
+  /// Group of records that share a limit.
   enum Shelf: CaseIterable, Sendable {
     case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files, deletedFiles
 
-    /// Maximum number and bytes of the records.
+    /// Maximum number of records in the group, and maximum sum of their bytes.
     var limit: (count: Int, bytes: Int) {
       switch self {
       case .own: (5, .max)
@@ -50,9 +50,9 @@ struct RecordIndex: Sendable {
     /// Time of the record, in milliseconds since 1970.
     var time: UInt64
     var bytes: Int
-    /// Records with the lowest value are evicted first.
+    /// Position in the order of eviction. The record with the lowest value is evicted first.
     var order: UInt64
-    /// Whether the user has chosen the peer; such records are evicted last.
+    /// Whether the record belongs to a peer that the user has marked. Such records are evicted last.
     var isChosen = false
     /// Whether the record belongs to a favourite or verified peer.
     var isTrusted = false
@@ -63,7 +63,7 @@ struct RecordIndex: Sendable {
     var file: FileRow?
   }
 
-  /// Properties of a file for eviction, and the location of its content.
+  /// Properties of a file that decide about its eviction, and the location of its content.
   struct FileRow: Hashable, Sendable {
     var place: UInt64
     var isPrivate: Bool
@@ -78,11 +78,12 @@ struct RecordIndex: Sendable {
   private(set) var highestNumber: UInt32 = 0
   /// Lifetime of public messages and packets; zero if they are not stored.
   private(set) var archiveMilliseconds: UInt64
-  /// Maximum bytes of files, and their lifetime.
+  /// Maximum sum of the bytes of all files.
   private(set) var fileBytes: Int
+  /// Lifetime of files, in milliseconds.
   private var fileMilliseconds: UInt64
   private var nextID: Int64 = 1
-  /// Rows freed in this run. They are reused, which bounds the waiting writes.
+  /// Numbers of rows that were freed in this run. They are reused, so that fewer writes wait.
   private var freeIDs: [Int64] = []
 
   init(_ settings: NodeStore.Settings) {
@@ -310,7 +311,7 @@ extension RecordIndex {
     var isTrusted = false
     var origin: PeerID?
     var via: UInt32?
-    /// Length of a file's content.
+    /// Length of a file's content, in bytes; nil for other records.
     var bytes: Int?
     var file: FileRow?
 

@@ -6,7 +6,7 @@ public struct MeshMessageView: Sendable, Equatable {
   public enum State: String, Sendable {
     case waiting, sent, delivered, read, failed
     case unread, seen
-    /// State that this program does not know.
+    /// State that this version of the program does not know.
     case unknown
   }
 

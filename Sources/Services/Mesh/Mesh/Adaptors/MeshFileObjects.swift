@@ -26,7 +26,7 @@ final class MeshFileObjects {
   /// Object path of the file with this number.
   nonisolated static func path(_ number: UInt32) -> ObjectPath { MeshAdaptor.path.child("file\(number)") }
 
-  /// Updates the objects after a start or a wipe.
+  /// Adds and removes objects after a start or a wipe, so that each file has one.
   private func lookAtAll() {
     let known = service.files.log.entries
     guard known.count != objects.count else { return }

@@ -25,7 +25,7 @@ final class MeshPeerObjects {
     }
   }
 
-  /// Updates the objects after the node's identity became known or changed by a wipe.
+  /// Adds and removes objects after the node's identity became known or was changed by a wipe.
   private func lookAtNode() {
     let now = service.node.engine?.identity.id
     guard now != node else { return }

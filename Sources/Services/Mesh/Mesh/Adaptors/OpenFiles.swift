@@ -13,8 +13,9 @@ final class OpenFiles {
   typealias Answer = @LoopActor (Result<FileDescriptor, DBusError>) -> Void
 
   nonisolated static let byteLimit = 32 << 20
-  /// Maximum files that are read at a time, and programs that wait for one file.
+  /// Maximum files that are read at the same time.
   nonisolated static let readingLimit = 4
+  /// Maximum programs that wait for one file to be read.
   nonisolated static let waitingLimit = 16
   private nonisolated static let time = Duration.seconds(60)
 

@@ -27,8 +27,9 @@ public struct MeshSettings: SettingsSection {
   public var relayPolicy = RelayPolicy.mains
   /// Time for which public messages are stored on disk; zero stores them in memory only.
   public var archive = Duration.seconds(6 * 3600)
-  /// Maximum bytes of received files, and how long they are stored.
+  /// Maximum bytes of stored received files.
   public var fileStore = 64 << 20
+  /// Time for which received files are stored.
   public var filesFor = Duration.seconds(7 * 24 * 3600)
   /// Maximum number of neighbours.
   public var links = 7
@@ -43,8 +44,9 @@ public struct MeshSettings: SettingsSection {
   public var trustsClock = false
   /// Whether payloads for the uplink are sealed with Noise.
   public var sealsUplink = false
-  /// Preferred dialect, and dialects of single peers.
+  /// Preferred dialect for all peers without an entry in `dialects`.
   public var dialect = MeshDialect.live
+  /// Peers with a configured dialect.
   public var dialects: [PeerDialect] = []
   /// Journal entries per kind of event and minute, from section `[Log]`.
   public var linesPerPeer = LogSettings().linesPerPeer
@@ -71,7 +73,7 @@ public struct MeshSettings: SettingsSection {
 
   public init() {}
 
-  /// Advertising interval.
+  /// Advertising interval of the node, which depends on the power source.
   var advertisingInterval: Duration { power == .battery ? .seconds(1) : .milliseconds(200) }
 
   /// Reads the settings of the mesh from a configuration.

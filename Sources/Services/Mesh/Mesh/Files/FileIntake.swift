@@ -6,17 +6,20 @@ import MeshStore
 
 /// Received files that are not stored yet, in order of arrival.
 struct FileIntake: Sendable {
-  /// Maximum bytes and number of files that wait or are being written.
+  /// Maximum bytes of files that wait or are being written.
   static let byteLimit = 8 << 20
+  /// Maximum number of files that wait or are being written.
   static let limit = 64
   /// Maximum files that are written at the same time.
   static let writers = 2
-  /// Maximum new files per minute of one sender, of strangers over one link, and of all.
+  /// Maximum new files per minute of one sender.
   ///
   /// Three separate counts apply: public files of strangers, their private files, and files of favourites. Links count
   /// only for public files of strangers, because a peer with many names has few links.
   static let perMinuteOfSender = 20
+  /// Maximum new files per minute of strangers over one link.
   static let perMinuteOfLink = 30
+  /// Maximum new files per minute of all senders.
   static let perMinute = 60
   /// Time from a storage error to the next attempt.
   static let pause = Duration.seconds(15)
@@ -39,7 +42,7 @@ struct FileIntake: Sendable {
   }
 
   private var waiting: [ReceivedFile] = []
-  /// Size of the files being written, by their keys.
+  /// Sizes in bytes of the files that are being written, by their keys.
   private var beingWritten: [[MeshFile.Key]: Int] = [:]
   private var keys: Set<[MeshFile.Key]> = []
   private var bytes = 0
@@ -50,7 +53,7 @@ struct FileIntake: Sendable {
   private var favourites = Gate()
   /// Files rejected by the rate limits.
   private(set) var refused: UInt64 = 0
-  /// Complete files without capacity, here or in the store.
+  /// Number of complete files that were dropped because memory or store had no capacity for them.
   private(set) var lost: UInt64 = 0
 
   var count: Int { keys.count }
@@ -102,7 +105,7 @@ struct FileIntake: Sendable {
     bytes -= file.content.count
   }
 
-  /// Queues a file in front of all others after a storage error, with a pause.
+  /// Queues a file first again after a storage error. No file is written until `then`.
   mutating func putBack(_ file: ReceivedFile, until then: Instant) {
     guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
     waiting.insert(file, at: 0)

@@ -35,12 +35,12 @@ struct FileLog: Sendable {
     }
   }
 
-  /// Maximum files of this node that have ended.
+  /// Maximum entries of this node's files that were delivered, failed or cancelled.
   static let endedLimit = 100
 
   private(set) var entries: [UInt32: Entry] = [:]
   private var known: [MeshFile.Key: UInt32] = [:]
-  /// Times of deletion, in milliseconds since 1970.
+  /// Times at which files were deleted, in milliseconds since 1970.
   private var deleted: [MeshFile.Key: UInt64] = [:]
 
   subscript(number: UInt32) -> Entry? { entries[number] }
@@ -67,7 +67,8 @@ struct FileLog: Sendable {
     for key in keys { deleted[key] = file.time }
   }
 
-  /// Whether two times are closer than the lifetime, in either order, because the clock may have been set back.
+  /// Whether two times differ by less than `DeletedFile.lifetime`, in either order, because the clock may have been
+  /// set back.
   private static func isNear(_ one: UInt64, _ other: UInt64) -> Bool {
     max(one, other) - min(one, other) < DeletedFile.lifetime
   }

@@ -32,8 +32,8 @@ enum BitchatGATT {
       interval: interval)
   }
 
-  /// With too few slots, the node gives up its slot while a client is expected, except for short time slices, which
-  /// suffice to find neighbours.
+  /// If there are too few advertising slots, the node gives up its own while another service expects a client. It
+  /// gets short time slices, which suffice to find neighbours.
   static let advertisingTerms = AdvertisingTerms(.network)
 
   /// Peer ID in a scan result; nil if absent.

@@ -9,7 +9,7 @@ final class FrameSender {
   private static let writeAttempts = 3
   /// Time in which a client that has written must subscribe; not every radio reports subscriptions.
   private static let subscribingTime = Duration.seconds(2)
-  /// Number of queued file packets at which a link reports capacity; 0 is reported too.
+  /// Number of queued file packets of a link at which the engine is notified. It is notified at 0, too.
   private static let fewFilePackets = 8
 
   private let node: MeshNode
@@ -19,7 +19,7 @@ final class FrameSender {
   var server: (any GATTServer)?
   private var overheard = OverheardFrames()
   private var dropped: [PacketClass: UInt64] = [:]
-  /// Number of frames accepted by the radio.
+  /// Number of frames that the radio has accepted.
   private(set) var sent: UInt64 = 0
   /// Number of frames that a link rejected: its peer is gone, or never subscribed.
   private(set) var unreachable: UInt64 = 0
@@ -42,7 +42,8 @@ final class FrameSender {
     pump(port)
   }
 
-  /// Sets the backlog in the radio: long for a fast file transfer, short beside chat, which cannot overtake it.
+  /// Sets how many packets the radio may queue for a link: many for a fast file transfer, few beside chat, which
+  /// cannot overtake them.
   private func fit(_ port: MeshPort, for kind: PacketClass) {
     let isBesideChat = node.engine?.isBesideChat(at: node.now) ?? true
     guard kind == .file || isBesideChat else { return }
@@ -93,8 +94,8 @@ final class FrameSender {
     }
   }
 
-  /// Records which links have received a frame that was notified for one link only. They need no notification of their
-  /// own, which the others would receive again.
+  /// Records which links have received a notification that was meant for one link. They need no notification of their
+  /// own for this frame, because all links would receive it again.
   private func note(_ frame: [UInt8], overheardOn links: [LinkID]) {
     let now = node.now
     let others = links.filter { link in
@@ -104,7 +105,8 @@ final class FrameSender {
     overheard.note(frame, on: others, at: now)
   }
 
-  /// Whether a frame exceeds the limit for writes, because it was made while the peer was notified.
+  /// Whether a frame is too long to be written to the peer. Such a frame was made while the peer could only be
+  /// notified.
   private func isOnlyNotified(_ frame: [UInt8], _ port: MeshPort) -> Bool {
     frame.count > port.frameLimit && port.isServed && port.isSubscribed
   }
@@ -142,7 +144,7 @@ final class FrameSender {
     if port.queue.files == Self.fewFilePackets || port.queue.files == 0 { tellRoom(port) }
   }
 
-  /// Notifies the engine of the number of queued file packets, once per loop iteration.
+  /// Reports the number of queued file packets to the engine, once per loop iteration.
   private func tellRoom(_ port: MeshPort) {
     guard !port.isRoomToBeTold else { return }
     port.isRoomToBeTold = true

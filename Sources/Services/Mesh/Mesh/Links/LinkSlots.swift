@@ -4,9 +4,9 @@ import Common
 ///
 /// Some slots are reserved for outgoing links, so that peers that connect cannot isolate the node from others.
 struct LinkSlots: Sendable {
-  /// One slot in `ownShare`, but at least `fewestOwn`, is reserved for outgoing links. With `fewestOwn` slots or fewer,
-  /// none is reserved.
+  /// Share of the slots that is reserved for outgoing links: one slot in `ownShare`, but at least `fewestOwn`.
   static let ownShare = 3
+  /// Minimum of the reserved slots. With this number of slots or fewer in all, none is reserved.
   static let fewestOwn = 2
   /// Minimum time of a link in its slot while its peer is unknown. The apps announce themselves within a second, and
   /// again soon.
@@ -31,7 +31,7 @@ struct LinkSlots: Sendable {
     let isOurs: Bool
     /// Whether the link is still being established, and can be abandoned.
     var isAttempt = false
-    /// Since when the link has its slot.
+    /// Time since which the link has its slot.
     let since: Instant
     let peer: Peer
   }
@@ -73,7 +73,7 @@ struct LinkSlots: Sendable {
     return .insteadOf(first.link)
   }
 
-  /// Whether a slot is free beside `all` links, `theirs` of them incoming.
+  /// Whether a slot is free for one more incoming link, beside `all` links of which `theirs` are incoming.
   private func hasPlace(_ all: Int, _ theirs: Int) -> Bool { all < limit && theirs < limit - own }
 
   /// Link to evict: the oldest with an unknown peer, else the oldest with a known one. Links of favourites and verified

@@ -11,11 +11,11 @@ final class MeshLinks {
   /// Time for which an address gets no link after its malformed packets have ended one.
   private static let refusalTime = Duration.seconds(300)
   private static let refusedLimit = 256
-  /// Time from a client's subscription to the first notification, as in the apps.
+  /// Time from a client's subscription to the first notification. The apps wait as long.
   private static let listeningTime = Duration.milliseconds(100)
   /// Maximum time for sending the leave.
   private static let lastWordsTime = Duration.milliseconds(500)
-  /// Time for notifications in the radio, which does not report when they are sent.
+  /// Time that the radio gets for its queued notifications, whose sending it does not report.
   private static let notifyingTime = Duration.milliseconds(100)
 
   private let node: MeshNode
@@ -30,7 +30,7 @@ final class MeshLinks {
   }
   /// Timer while the last packets are sent.
   private var leaving: Registration?
-  /// Called in order when all links have ended; a wipe continues then.
+  /// Callbacks for the time when all links have ended, in order. A wipe continues then.
   private var whenLeft: [@LoopActor () -> Void] = []
   /// Addresses that get no link, with the end of the ban.
   private var refused: [BluetoothAddress: Instant] = [:]
@@ -292,8 +292,8 @@ final class MeshLinks {
 
   private func isRefused(_ address: BluetoothAddress) -> Bool { refused[address].map { $0 > node.now } ?? false }
 
-  /// Whether no link has buffer space for another message of this node. Neighbours on slow links get the missing ones
-  /// by sync.
+  /// Whether no link has buffer space for another message of this node. Neighbours on slow links get the messages
+  /// that they miss by gossip sync.
   var areFull: Bool {
     let open = ports.values.filter { $0.isOpen && !$0.isCut }
     return !open.isEmpty && open.allSatisfy { $0.queue.isOwnFull || node.engine?.isFullOfFragments($0.id) == true }
@@ -327,7 +327,7 @@ final class MeshLinks {
     }
   }
 
-  /// Whether this node initiated a link, or is about to.
+  /// Whether this node has initiated a link, or is about to initiate it.
   private func isOurs(_ link: LinkID) -> Bool { ports[link]?.isOurs == true || search.attempt?.link.id == link }
 
   private func holder(of port: MeshPort) -> LinkSlots.Holder {
@@ -386,7 +386,8 @@ final class MeshLinks {
   // loses long writes there. On other radios it covers Earshot peers: writes use sockets at both ends, while a
   // notification takes the slower way over D-Bus. Facts: bluez.md section 3.
 
-  /// Connection of an exploration; events of a replaced one are ignored.
+  /// Identifies the connection that explores a peer's services, so that events of a connection that was replaced are
+  /// ignored.
   @LoopActor
   private final class Exploration {
     weak var link: (any Link)?
@@ -419,7 +420,7 @@ final class MeshLinks {
     port.peer.flatMap { node.engine?.peer($0)?.isEarshot } ?? false
   }
 
-  /// Handles the same steps as for an outgoing link. A failure leaves the link unchanged.
+  /// Handles the steps of an exploration, which are those of an outgoing link. A failure leaves the link unchanged.
   private func explored(_ event: LinkEvent, _ port: MeshPort, _ current: (any Link)?) {
     guard let current else { return }
     guard let link = port.exploring, link === current else {

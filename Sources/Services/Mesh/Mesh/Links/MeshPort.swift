@@ -9,7 +9,7 @@ import Radio
 final class MeshPort {
   let id: LinkID
   let address: BluetoothAddress
-  /// Since when the link has its slot.
+  /// Time since which the link has its slot.
   let since: Instant
   /// This node's GATT client on the link; nil if the peer initiated it and is not used as a server.
   var client: (any Link)?
@@ -29,11 +29,11 @@ final class MeshPort {
   var queue = LinkQueue()
   /// Allowed backlog of packets in the radio.
   var backlog = Backlog.short
-  /// Frame being written, and number of attempts.
+  /// Frame that is being written, and the number of attempts to write it.
   var writing: (frame: [UInt8], attempts: Int)?
   /// Whether a write is under way, or the radio has no buffer space.
   var isBusy = false
-  /// Whether a report of queued file packets to the engine is scheduled.
+  /// Whether the engine will be notified of the number of queued file packets in this loop iteration.
   var isRoomToBeTold = false
   /// Whether the engine knows the link.
   var isOpen = false
@@ -56,8 +56,8 @@ final class MeshPort {
 
 /// Frames that links received while another link was notified, on a radio that cannot notify clients individually.
 struct OverheardFrames {
-  /// Time in which the frame becomes due on the other links, whose fragments are paced separately. A frame that is sent
-  /// again later is not suppressed.
+  /// Time for which a reception is remembered. Meanwhile the frame becomes due on the other links, whose fragments
+  /// are paced separately. A frame that is sent again later is not suppressed.
   static let lifetime = Duration.seconds(1)
   static let limit = 256
 
@@ -77,7 +77,7 @@ struct OverheardFrames {
     entries.append(Entry(frame: frame, links: Set(links), end: now.advanced(by: Self.lifetime)))
   }
 
-  /// Whether a link has already received a due frame. Each reception counts once.
+  /// Whether a link has already received a frame that is now due on it. Each reception counts once.
   mutating func take(_ frame: [UInt8], on link: LinkID, at now: Instant) -> Bool {
     let place = entries.firstIndex { $0.end > now && $0.links.contains(link) && $0.frame == frame }
     guard let place else { return false }

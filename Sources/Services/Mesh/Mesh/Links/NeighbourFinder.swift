@@ -5,12 +5,13 @@ import Radio
 /// Selects advertisers of the mesh to connect to. A value: scan results and time in, an address out. Facts: bitchat.md
 /// section 1.
 struct NeighbourFinder: Sendable {
-  /// Maximum remembered advertisers, and maximum pauses.
+  /// Maximum remembered advertisers, and also maximum addresses with a pause.
   static let limit = 256
-  /// Pause of an address after the loss of its link, and after a failed attempt. It doubles with each failure, up to
-  /// `longestPause`.
+  /// Pause before the next attempt to reach an address whose link was lost.
   static let pauseAfterLoss = Duration.seconds(3)
+  /// First pause after a failed attempt to reach an address. It doubles with each failure.
   static let pauseAfterFailure = Duration.seconds(15)
+  /// Maximum pause of an address.
   static let longestPause = Duration.seconds(300)
   /// Time for which the node with the larger ID leaves the first attempt to the node with the smaller ID. On a busy
   /// machine a link may take this long. Two nodes that connect to each other at once stay without a link for long, and
@@ -18,20 +19,24 @@ struct NeighbourFinder: Sendable {
   static let courtesy = Duration.seconds(5)
   /// Minimum time between attempts.
   static let attemptPause = Duration.milliseconds(500)
-  /// While the node scans, an advertiser counts as present for this time after its last report. A discovery reports
+  /// Time after its last report for which an advertiser counts as present while the node scans. A discovery reports
   /// each advertiser in range at least once in 10.24 s.
   static let presence = Duration.seconds(12)
-  /// An advertiser that was reported within this time is preferred to all others.
+  /// Maximum age of a report that makes an advertiser preferred to those with older reports.
   static let recently = Duration.seconds(3)
-  /// Pause after a failed attempt, in which advertisers in range are reported again.
+  /// Pause of all attempts after a failed one, while the node scans. Meanwhile advertisers in range are reported
+  /// again.
   static let lookAround = Duration.seconds(2)
-  /// An attempt is abandoned for another advertiser after this time, if its own was not reported since the attempt
-  /// began.
+  /// Time after which an attempt may be abandoned for another advertiser, if its own advertiser was not reported
+  /// since the attempt began.
   static let attemptPatience = Duration.seconds(3)
-  /// Weakest signal that is worth an attempt, in dBm: with neighbours, without any, and after `longAlone` without any.
+  /// Weakest signal that is worth an attempt while there are neighbours, in dBm.
   static let weakest = -90
+  /// Weakest signal that is worth an attempt without neighbours, in dBm.
   static let weakestAlone = -95
+  /// Weakest signal that is worth an attempt after `longAlone` without neighbours, in dBm.
   static let weakestLongAlone = -100
+  /// Time without neighbours after which the weakest advertisers are tried.
   static let longAlone = Duration.seconds(30)
 
   private struct Advertiser {
@@ -51,7 +56,7 @@ struct NeighbourFinder: Sendable {
     var until: Instant
     /// Length of the pause, doubled at the next failure.
     var length: Duration
-    /// Whether the pause is due to the peer's behaviour.
+    /// Whether the pause was set because of the peer's behaviour, and not after a failure.
     var isDeserved = false
   }
 
@@ -95,12 +100,13 @@ struct NeighbourFinder: Sendable {
   /// Drops all advertisers, because losses are no longer reported.
   mutating func forgetAdvertisers() { advertisers = [:] }
 
-  /// Drops advertisers by age, because losses are not reported on battery.
+  /// Drops the advertisers without a report since `moment`, because the radio does not report losses on battery.
   mutating func forget(notHeardSince moment: Instant) {
     advertisers = advertisers.filter { $0.value.heardAt >= moment }
   }
 
-  /// Resets after an absence of the radio: no advertiser is known, and failures meanwhile are ignored.
+  /// Resets the finder after an absence of the radio: no advertiser is known, and failures during the absence do not
+  /// count.
   mutating func loseAll() {
     forgetAdvertisers()
     forgive()
@@ -138,8 +144,8 @@ struct NeighbourFinder: Sendable {
     forgetOldPauses(at: now)
   }
 
-  /// Clears failures of an address after its peer has announced itself over a link. A link alone is not enough:
-  /// bluetoothd may show cached services of another machine.
+  /// Clears the failures of an address after its peer has announced itself. A link alone does not prove that the peer
+  /// works: bluetoothd may show cached services of another machine.
   mutating func met(_ address: BluetoothAddress) {
     hasFailed = false
     if pauses[address]?.isDeserved == false { pauses[address] = nil }
@@ -204,7 +210,7 @@ struct NeighbourFinder: Sendable {
     return max(nextAttempt, failedAt.advanced(by: Self.lookAround))
   }
 
-  /// Whether an advertiser counts as present.
+  /// Whether an advertiser counts as being in range.
   private func isPresent(_ advertiser: Advertiser, at now: Instant) -> Bool {
     guard isScanning else { return true }
     if let failedAt, advertiser.heardAt < failedAt { return false }

@@ -8,7 +8,7 @@ import Radio
 /// Owner of the links, as a search for neighbours sees it.
 @LoopActor
 protocol NeighbourSearchDelegate: AnyObject {
-  /// Whether the node serves its application, so that links are of use.
+  /// Whether the node serves its GATT application. Links are of no use before.
   var isServing: Bool { get }
   /// The address of each link.
   var linkedAddresses: [BluetoothAddress] { get }
@@ -49,7 +49,7 @@ final class NeighbourSearch {
     /// Whether the connection is established.
     fileprivate var isConnected = false
     /// Whether the attempt was abandoned for another peer. Its end then does not count as a failure of its own peer.
-    fileprivate var evictedSessions = false
+    fileprivate var isAbandoned = false
 
     fileprivate init(_ address: BluetoothAddress, _ link: any Link, since: Instant) {
       self.address = address
@@ -63,7 +63,7 @@ final class NeighbourSearch {
   private(set) var attempt: Attempt?
   private(set) var scan: Registration? { didSet { delegate?.searchIsScanning(scan != nil) } }
   private var finder = NeighbourFinder()
-  /// End of the pause in connecting while another service expects a person.
+  /// Time until which no attempt begins because another service expects a person.
   private var restsUntil = Instant.zero
   private var duty = ScanDuty()
   private lazy var findTimer = Deadline(node.scheduler) { [weak self] in self?.find() }
@@ -110,7 +110,7 @@ final class NeighbourSearch {
     attempt = nil
   }
 
-  /// Whether to scan now. On battery, schedules the next check.
+  /// Returns whether to scan now. On battery, it also schedules the next check.
   private func isScanDue() -> Bool {
     guard node.settings.power == .battery else {
       dutyTimer.set(nil)
@@ -218,12 +218,12 @@ final class NeighbourSearch {
   /// Abandons an attempt whose advertiser seems to have left, if another one was reported meanwhile.
   private func giveUpIfOutdone(_ attempt: Attempt, _ linked: Set<BluetoothAddress>, _ peers: Set<PeerID>) {
     let now = node.now
-    guard !attempt.isConnected, !attempt.evictedSessions else { return findTimer.set(nil) }
+    guard !attempt.isConnected, !attempt.isAbandoned else { return findTimer.set(nil) }
     let due = attempt.since.advanced(by: NeighbourFinder.attemptPatience)
     guard now >= due else { return findTimer.set(due) }
     findTimer.set(nil)
     guard finder.isOutdone(attempt.address, since: attempt.since, linked: linked, peers: peers, at: now) else { return }
-    attempt.evictedSessions = true
+    attempt.isAbandoned = true
     finder.lost(attempt.address)
     attempt.link.disconnect()
   }
@@ -231,7 +231,7 @@ final class NeighbourSearch {
   /// Abandons the attempt if it is for this link.
   func abandon(_ link: LinkID) {
     guard let attempt, attempt.link.id == link else { return }
-    attempt.evictedSessions = true
+    attempt.isAbandoned = true
     attempt.link.disconnect()
   }
 
@@ -253,7 +253,7 @@ final class NeighbourSearch {
     restsUntil = now.advanced(by: attempt.since.duration(to: now) * Self.restShare)
   }
 
-  /// Ends an attempt after this time from its beginning.
+  /// Ends the attempt when `time` has passed since its beginning.
   private func limit(_ attempt: Attempt, to time: Duration) {
     attempt.timer = node.scheduler.schedule(at: attempt.since.advanced(by: time)) { [weak attempt] in
       attempt?.link.disconnect()
@@ -279,7 +279,7 @@ final class NeighbourSearch {
       link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
       guard delegate?.hasPlace(forAttempt: link.id) == true else {
-        attempt.evictedSessions = true
+        attempt.isAbandoned = true
         return link.disconnect()
       }
       delegate?.attemptConnected(link.id, to: attempt.address, mtu: mtu)
@@ -312,7 +312,7 @@ final class NeighbourSearch {
   private func ended(_ attempt: Attempt, _ reason: String) {
     self.attempt = nil
     if !attempt.isConnected { rest(after: attempt) }
-    if attempt.evictedSessions {
+    if attempt.isAbandoned {
       finder.ended(attempt.address, at: node.now)
     } else if node.isRadioFree {
       finder.failed(attempt.address, at: node.now)

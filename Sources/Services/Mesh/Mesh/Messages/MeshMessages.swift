@@ -19,7 +19,7 @@ final class MeshMessages {
   let uplinked = Observers<UInt32>()
 
   private(set) var log = MessageLog()
-  /// Received private messages that are not stored yet, by number.
+  /// Received private messages that are not stored yet, by their numbers.
   private var unkept: [UInt32: MessageLog.Received] = [:]
 
   init(_ node: MeshNode, _ peers: MeshPeers, _ links: MeshLinks) {
@@ -167,7 +167,7 @@ final class MeshMessages {
     node.changed()
   }
 
-  /// Records that the sender of a message has the read receipt.
+  /// Records that the peer has received the read receipt for its message.
   ///
   /// - Returns: the change to store, if a receipt was due.
   func receiptSettled(_ id: BitchatWire.MessageID, _ peer: PeerID) -> MeshChange? {
@@ -202,7 +202,7 @@ final class MeshMessages {
     keepReceived(line, message.id, isNew: true)
   }
 
-  /// Handles a repeated message, whose receipt was lost or is delayed by the store.
+  /// Handles a private message that arrived again, because the receipt was lost or waits for the store.
   func toldAgain(_ id: BitchatWire.MessageID, from peer: PeerID) {
     guard !peers.isNoticeUnkept(id, from: peer) else { return }
     guard let number = log.number(of: id, from: peer), let line = log[number] else {
@@ -244,8 +244,8 @@ final class MeshMessages {
     disown(numbers)
   }
 
-  /// Releases evicted messages that were never stored. They were not acknowledged, and are reported again when their
-  /// senders repeat them.
+  /// Releases evicted messages that were never stored. This node has not acknowledged them, so they are reported
+  /// again when their senders repeat them.
   private func disown(_ numbers: [UInt32]) {
     guard !unkept.isEmpty else { return }
     for number in numbers {

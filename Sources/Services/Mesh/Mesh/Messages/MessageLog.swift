@@ -6,9 +6,10 @@ import MeshStore
 struct MessageLog: Sendable {
   /// Maximum number of messages; at the limit, another one is evicted.
   static let limit = 5000
-  /// Maximum bytes of public and of private messages. The database has the same limits. Without a disk, or without an
-  /// archive on it, only these apply.
+  /// Maximum bytes of public messages. The database has the same limit. Without a disk, or without an archive on it,
+  /// only this one applies.
   static let lineBytes = 4 << 20
+  /// Maximum bytes of private messages. It also equals the limit of the database.
   static let privateBytes = 16 << 20
 
   /// Sender and ID of a received private message.
@@ -20,8 +21,9 @@ struct MessageLog: Sendable {
   private(set) var messages: [MeshMessage] = []
   private var places: [Received: UInt32] = [:]
   private var packets: Set<PacketID> = []
-  /// Shares of public and of private messages per sender.
+  /// Shares of the senders in the public messages.
   private var lines = Shares()
+  /// Shares of the senders in the private messages.
   private var privateMessages = Shares()
   private(set) var nextNumber: UInt32 = 1
   /// Number of unread messages.
@@ -71,8 +73,8 @@ struct MessageLog: Sendable {
 
   private func shares(_ isPublic: Bool) -> Shares { isPublic ? lines : privateMessages }
 
-  /// Evicts a message: a public one first, because senders of private ones have receipts. Within a kind, the oldest
-  /// message of the senders selected by `Shares` is evicted.
+  /// Evicts a message. Public messages go first, because the senders of private ones have receipts for them. Within a
+  /// kind, the oldest message of the senders that `Shares` selects is evicted.
   ///
   /// - Returns: the number of the evicted message.
   private mutating func makeRoom(ofPublic isPublic: Bool) -> UInt32 {
@@ -154,7 +156,7 @@ struct MessageLog: Sendable {
     return seen
   }
 
-  /// Records that the sender of a message has the read receipt.
+  /// Records that the sender of a message has received the read receipt.
   ///
   /// - Returns: the message, if a receipt was due.
   mutating func settleReceipt(for id: BitchatWire.MessageID, from peer: PeerID) -> MeshMessage? {

@@ -7,9 +7,9 @@ import Loop
 /// trusted. Facts: bitchat.md section 16.
 @LoopActor
 final class ClockWatch {
-  /// 2026-01-01, in milliseconds since 1970: earlier clocks are wrong.
+  /// Earliest plausible time, 2026-01-01, in milliseconds since 1970. A clock that shows an earlier time is wrong.
   private static let earliest: Int64 = 1_767_225_600_000
-  /// Interval between checks for a time service, until there is one.
+  /// Interval between checks whether a time service runs, until one does.
   private static let pause = Duration.seconds(10)
   /// Interval between removals of expired items.
   private static let ageing = Duration.seconds(600)

@@ -31,7 +31,8 @@ final class MeshNode {
   private(set) var settings: MeshSettings
   /// Nickname set over D-Bus; nil for that of the settings.
   private var chosenNickname: String?
-  /// Hashes of the packets that wipes have erased; nil without a wipe in the last day.
+  /// Hashes of the packets that wipes have erased, so that this node does not accept them again; nil without a wipe
+  /// in the last day.
   private(set) var erased: ErasedTraces?
   /// Limits the journal entries that peers can cause.
   private var lines: RateLimiter<JournalLine>
@@ -113,7 +114,8 @@ final class MeshNode {
     return configuration
   }
 
-  /// Longest write, in bytes, that is announced to neighbours, because longer ones are lost here; nil without a limit.
+  /// Maximum length of writes, in bytes, that this node announces to its neighbours because its BlueZ loses longer
+  /// ones; nil without a limit.
   private var longestWrite: UInt16? {
     let longest = radio.status.traits.longestWrite
     return longest < ATT.valueLimit ? UInt16(longest) : nil

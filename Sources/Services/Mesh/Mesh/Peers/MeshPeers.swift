@@ -31,14 +31,17 @@ final class MeshPeers {
   static let marksLimit = 1024
   /// Maximum renames per peer and minute that are reported.
   static let renamesPerMinute = 6
-  /// Maximum peers per minute that are newly stored because of public messages: anybody can invent identities.
+  /// Maximum peers that are added to the store per minute because of public messages. Anybody can invent identities
+  /// and write such messages.
   static let writersPerMinute = 60
-  /// Maximum notices per peer that wait for the store.
+  /// Maximum favourite notices of one peer that wait for the store.
   private static let noticesLimit = 4
-  /// Minimum interval, in milliseconds, between writes of a peer's nickname and time of last contact.
+  /// Minimum interval between two writes of a marked peer's nickname and time of last contact, in milliseconds.
   private static let seenMilliseconds: UInt64 = 60_000
-  /// Minimum interval, in milliseconds, for peers without marks of the user, which are many.
+  /// Minimum interval between two such writes for peers without marks of the user, in milliseconds. There are many of
+  /// these peers.
   private static let contactMilliseconds: UInt64 = 600_000
+  /// Minimum interval between two writes of one peer, in milliseconds.
   private static let newsMilliseconds: UInt64 = 1000
 
   private let node: MeshNode
@@ -58,7 +61,7 @@ final class MeshPeers {
   private lazy var troubleTimer = Deadline(node.scheduler) { [weak self] in self?.dropTroubles() }
   /// Results of requested proofs.
   private(set) var proofs = ProofResults()
-  /// Limits how many peers per minute are newly stored because of public messages.
+  /// Limits the peers that are added to the store because of public messages.
   private var writersNoted = RateLimiter<Bool>(perMinute: MeshPeers.writersPerMinute, capacity: 1)
   /// Limits the reported renames per peer.
   private var renamesTold = RateLimiter<PeerID>(perMinute: MeshPeers.renamesPerMinute, capacity: 256)
@@ -244,15 +247,15 @@ final class MeshPeers {
     tellRename(before, marks)
   }
 
-  /// Ensures capacity for a mark of the user, if necessary by evicting a peer without such marks.
+  /// Ensures capacity for a peer that the user marks, if necessary by evicting a peer without marks of the user.
   private func makeRoom(for peer: PeerID) throws(DBusError) {
     guard marks[peer] == nil, !makePlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
     throw .limitExceeded(
       "\(Self.marksLimit) peers are already favourites, verified or blocked. Remove one of these marks first.")
   }
 
-  /// Ensures capacity for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the
-  /// longest time, unless its rank is higher than the new one's.
+  /// Ensures capacity for one more peer. At the limit, it evicts the peer of the lowest rank that was seen least
+  /// recently, unless that rank is above the new peer's.
   ///
   /// - Returns: whether there is capacity.
   private func makePlace(for new: PeerMarks) -> Bool {
@@ -307,7 +310,7 @@ final class MeshPeers {
     }
   }
 
-  /// Stores the changes that were delayed by the minimum interval.
+  /// Writes the changes that had to wait for the minimum interval.
   private func keepNews() {
     let peers = unkeptNews
     unkeptNews = []
@@ -465,7 +468,7 @@ final class MeshPeers {
 }
 
 extension PeerMarks {
-  /// Stores the nickname of a trusted peer, and drops the names of one that is not trusted.
+  /// Stores the nickname of a trusted peer. Drops the stored names of a peer that is not trusted.
   mutating func holdName() {
     guard isTrusted else {
       (nicknameHistory, verifiedName) = ([], "")

@@ -61,7 +61,7 @@ struct PeerTroubles: Sendable {
   static let time = Duration.seconds(600)
 
   private var entries: [PeerID: Entry] = [:]
-  /// When a link of an unknown peer was cut last.
+  /// Time at which a link was last cut because an unknown peer did not announce itself.
   private var unknownCutAt: Instant?
 
   /// Records a trouble.
@@ -92,7 +92,7 @@ struct PeerTroubles: Sendable {
 
   mutating func noteUnknownCut(at now: Instant) { unknownCutAt = now }
 
-  /// Ends a trouble with clock or announce after a valid announce of the peer.
+  /// Ends a trouble about the clock or a missing announce after a valid announce of the peer.
   ///
   /// - Returns: whether a trouble has ended.
   mutating func heard(_ peer: PeerID) -> Bool {

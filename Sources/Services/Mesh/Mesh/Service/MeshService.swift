@@ -21,7 +21,7 @@ public final class MeshService {
   let files: SharedFiles
   let uplink: MeshUplink
   let clockWatch: ClockWatch
-  /// Whether a wipe has failed, and nothing was stored or read since.
+  /// Whether the last wipe has failed, and no data was stored or read since.
   private var isWipeOwed = false
   /// Called when the persistent data is loaded.
   private var whenRestored: (@LoopActor () -> Void)?
@@ -145,8 +145,9 @@ public final class MeshService {
   /// Answers a wipe when the disk and the uplink are erased.
   @LoopActor
   private final class WipeAnswer {
-    /// The outcome of the wipe at the disk and at the uplink: nil until the part has ended, and then its error, if any.
+    /// Result of the wipe on the disk: nil until the disk has ended, then the error, or nil inside if there is none.
     var disk: (any CodedError)?? { didSet { answer() } }
+    /// Result of the wipe at the uplink, in the same form.
     var uplink: (any CodedError)?? { didSet { answer() } }
     private var then: (@LoopActor ((any CodedError)?) -> Void)?
 
@@ -316,7 +317,7 @@ public final class MeshService {
     return engine + links.tallies + [Tally("LinesLeftOut", node.linesLeftOut)] + files.tallies
   }
 
-  /// Problem or advice for people; empty if there is none.
+  /// Sentence about a problem, or advice for people; empty if there is none.
   public var reason: String {
     if isWipeOwed { return "\(node.keeper.trouble.map { "\($0) " } ?? "")\(Self.owedWipe)" }
     return node.keeper.trouble ?? node.hindrance ?? advice
@@ -329,7 +330,7 @@ public final class MeshService {
   private static let owedWipe =
     "The mesh store is not completely erased. To try again: earshot mesh wipe. The mesh is stopped until then."
 
-  /// Limits of the radio for the mesh, and facts about privacy.
+  /// Sentences about limits of the radio for the mesh, and about privacy.
   private var advice: String {
     let traits = node.radio.status.traits
     let lost =

@@ -13,7 +13,7 @@ protocol UplinkProgram: AnyObject {
   ///
   /// - Parameter then: called once, later: whether the program has stored the packet.
   func send(_ packet: UplinkPacket, then: @escaping @LoopActor (Bool) -> Void)
-  /// The packet with this ID need not be repeated.
+  /// Reports that the packet with this ID need not be repeated.
   func cancel(_ id: UplinkPacket.ID)
   /// Requests to erase the key and all packets.
   ///
@@ -34,7 +34,7 @@ final class MeshUplink {
   private weak var program: (any UplinkProgram)?
   /// This node's key of the program, as text.
   private var key: String?
-  /// The keys that the program has.
+  /// Keys that the program was last given; nil if it was given none yet.
   private var contacts: [String]?
 
   init(_ node: MeshNode, _ peers: MeshPeers, _ messages: MeshMessages) {
