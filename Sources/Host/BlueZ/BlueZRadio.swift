@@ -20,7 +20,8 @@ public final class BlueZRadio: RadioDriver {
   private let scheduler: any Scheduler
   private let doors: KernelChannels
   private let version: BlueZVersion?
-  /// Whether public messages may be sent over D-Bus, as exactly as bluetoothd can, if there is no management socket.
+  /// Whether advertisements that are not connectable may be sent over D-Bus, where bluetoothd alters them, if there
+  /// is no management socket.
   private let isDegradable: Bool
   /// bluetoothd's configuration file, read each time that bluetoothd starts or stops.
   private var configuration: DaemonConfiguration

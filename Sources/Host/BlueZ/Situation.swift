@@ -53,7 +53,8 @@ enum Situation: Equatable {
     }
   }
 
-  /// Whether the situation is not reported, because normally another one follows at once, or the program exits.
+  /// Whether the situation is not written to the journal, because another one normally follows at once, or the
+  /// program exits.
   var isPassing: Bool { self == .asking || self == .closed }
 
   /// Writes the situation to the journal.

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Capabilities of a node that its program stores, because it must answer before it can ask the hub.
+/// Capabilities of a node. Its program stores them, because it must answer the service before it could ask the hub.
 struct AirAbilities: Hashable, Sendable {
   var advertisingSlots: UInt8
   var seesPackets: Bool
@@ -20,7 +20,7 @@ struct AirAbilities: Hashable, Sendable {
   }
 }
 
-/// Properties of a link that a program stores, because it must answer before it can ask the hub.
+/// Properties of a link. The program stores them, because it must answer the service before it could ask the hub.
 ///
 /// | bytes | field |
 /// |---|---|

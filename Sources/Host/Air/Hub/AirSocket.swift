@@ -14,7 +14,7 @@ protocol AirSocketOwner: AnyObject {
   /// - Parameter reason: a clause about the other end.
   func ended(_ reason: String)
 
-  /// Bytes were sent after the socket had been blocked.
+  /// Handles that all bytes were sent after the socket had been blocked.
   func drained()
 }
 
@@ -23,7 +23,7 @@ protocol AirSocketOwner: AnyObject {
 final class AirSocket {
   /// Maximum bytes that wait for the other end. Beyond it the connection ends.
   static let unsentLimit = 16 << 20
-  /// The reason when the other end has closed the connection, which is not an error.
+  /// The reason that is reported when the other end has closed the connection, which is not an error.
   static let hasGone = "it closed its connection"
   /// Maximum bytes that are read in one loop iteration.
   private static let readBudget = 256 << 10

@@ -26,8 +26,9 @@ enum AirWire {
   static let textLimit = 1024
   /// Maximum services of an application.
   static let serviceLimit = 64
-  /// Minimum bytes of a service, and of a characteristic.
+  /// Minimum bytes of a service in a frame.
   static let serviceSize = 17
+  /// Minimum bytes of a characteristic in a frame.
   static let characteristicSize = 18
   /// Maximum services of a peer.
   static let discoveredLimit = frameLimit / serviceSize
@@ -40,7 +41,7 @@ enum AirWire {
   /// The byte for an unknown signal strength, as in HCI.
   static let noSignalStrength: UInt8 = 127
 
-  /// Returns a frame with its length field; nil if it is longer than `frameLimit`.
+  /// Returns a frame with its length field; nil if the frame is longer than `frameLimit`.
   static func frame(_ write: (inout ByteWriter) -> Void) -> [UInt8]? {
     var body = ByteWriter(capacity: 64)
     write(&body)
@@ -51,7 +52,7 @@ enum AirWire {
     return whole.bytes
   }
 
-  /// Cuts a value to `valueLimit` bytes: a value that is too long for a link remains so.
+  /// Cuts a value to `valueLimit` bytes. A value that is too long for a link is still too long afterwards.
   static func capped(_ value: [UInt8]) -> [UInt8] {
     value.count <= valueLimit ? value : Array(value.prefix(valueLimit))
   }

@@ -22,7 +22,7 @@ enum HubFrame: Hashable, Sendable {
   case used(application: UInt32, LinkID, Use)
   /// A client has written a value. `answer` is the number under which the hub expects an answer; 0 for a command.
   case written(application: UInt32, LinkID, CharacteristicID, answer: UInt32, [UInt8])
-  /// Values of the node have been transmitted: `count` on the link.
+  /// Reports that `count` values of the node on the link were transmitted, or will never be.
   case gone(LinkID, count: UInt16)
   /// An event of a connection that the node requested.
   case event(connection: UInt32, LinkEvent)

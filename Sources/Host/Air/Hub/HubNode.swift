@@ -6,12 +6,11 @@ import Radio
 /// A node of the hub's simulated radio, and the connection to its program.
 @LoopActor
 final class HubNode: AirSocketOwner, AirNodeOwner {
-  /// Unsent bytes for a node beyond which its peers are throttled.
+  /// Number of unsent bytes for a node beyond which the nodes that send to it are throttled.
   private static let congestion = 1 << 20
-  /// Maximum values that a node has sent without waiting and that are still in transit; beyond it the node itself is
-  /// throttled.
+  /// Maximum values in transit that a node has sent without a wait. Beyond it the node itself is throttled.
   private static let valueLimit = 4096
-  /// Maximum applications of a node, and maximum connections.
+  /// Maximum applications of a node, and also maximum connections of it.
   private static let setupLimit = 256
 
   private unowned let hub: AirHub
@@ -20,7 +19,8 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
   private var connections: [UInt32: Connection] = [:]
   private var answers: [LinkID: (number: UInt32, answer: AirAnswer)] = [:]
   private var lastAnswer: UInt32 = 0
-  /// Number of writes that are not reported as written, and of values for clients that are not transmitted.
+  /// Number of the node's writes that are not yet reported as written, and of its values for clients that are not yet
+  /// transmitted.
   private var underWay = 0
   /// Values that wait because their link was full.
   private var waiting: [LinkID: Fifo<Value>] = [:]

@@ -14,9 +14,9 @@ final class HubStreams {
 
   private final class Entry {
     let stream: any RadioStream
-    /// Bytes of the program that the stream has not accepted.
+    /// Bytes from the program that the simulated stream has not accepted yet.
     var outgoing: [UInt8] = []
-    /// Bytes that the program has not acknowledged.
+    /// Number of bytes that the program has not acknowledged.
     var unacknowledged = 0
     var isClosing = false
 

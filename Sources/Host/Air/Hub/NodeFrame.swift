@@ -20,7 +20,7 @@ enum NodeFrame: Hashable, Sendable {
   case exchangeMTU(connection: UInt32, UInt16)
   case subscribe(connection: UInt32, CharacteristicID)
   case write(connection: UInt32, WriteKind, CharacteristicID, [UInt8])
-  /// Sends a value to clients. `gone` reports its transmission for each of the links.
+  /// Sends a value to clients. `HubFrame.gone` reports its transmission for each of the links.
   case notify(application: UInt32, [LinkID], CharacteristicID, [UInt8])
   case cut(LinkID)
   /// The answer to a request that the hub sent under this number.

@@ -12,7 +12,7 @@ import Radio
 public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// Maximum pause between two attempts to reach the hub.
   private static let longestPause = Duration.seconds(5)
-  /// Unsent bytes for the hub beyond which links report that they are full.
+  /// Number of unsent bytes for the hub beyond which links are reported as full.
   private static let congestion = 1 << 20
 
   public let path: String
@@ -24,7 +24,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   private var backoff: Backoff
   private var retry: Registration?
   private var abilities = AirAbilities(AirController())
-  /// The node's status as the hub reports it; waiting without the hub.
+  /// The node's status as the hub reports it; `waiting` while the hub is not connected.
   private var nodeStatus: RadioStatus
   private var slots: [Int: EncodedAdvertisement] = [:]
   /// The advertisements of `slots` before encoding.
@@ -483,13 +483,13 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
 /// The state of a link that is up, so that a program can report the result of a value immediately.
 struct RemotePeer {
-  /// The hub's number of the link.
+  /// The number by which the hub identifies the link.
   let hubLink: LinkID
   let address: BluetoothAddress
   let traits: AirLinkTraits
   /// The peer's subscriptions, with the application of each.
   private var subscriptions: [CharacteristicID: ApplicationID] = [:]
-  /// Number of values that are not reported as transmitted.
+  /// Number of values for the peer that the hub has not reported as transmitted.
   private var underWay = 0
   /// Whether a value was refused because the link was full.
   var wasFull = false

@@ -22,7 +22,7 @@ final class AirEnd {
   private(set) var peer: AirEnd?
   /// The ATT MTU that this node knows.
   var mtu = ATT.firstMTU
-  /// The direction of the link from this node to its peer.
+  /// The direction of the link from this node to its peer, with its timing.
   private var outgoing = AirChannel()
 
   // State of the GATT client role.
@@ -258,7 +258,7 @@ final class AirEnd {
     sendNext()
   }
 
-  /// Starts the timeout of a request that has arrived or was lost, and is not answered.
+  /// Starts the timeout of a request that has arrived or was lost, and that nobody answers.
   private func startTimeout(_ number: UInt64) {
     guard isOpen, let request, request.number == number, request.characteristic != nil else { return }
     self.request?.timeout = air.agenda.at(now.advanced(by: conditions.requestTimeout)) { [self] in
@@ -270,7 +270,7 @@ final class AirEnd {
 
   // MARK: GATT server
 
-  /// Sets the negotiated MTU. Each end calls this at its own time.
+  /// Sets the negotiated MTU at this end. The other end sets it at its own time.
   private func agreed(on mtu: Int) {
     self.mtu = mtu
     node.delegate?.linkChanged(id, mtu: mtu)

@@ -543,7 +543,7 @@ struct AirSlot {
   var error: RadioError?
   /// The advertisement's number in the simulated radio, while it is broadcast.
   var onAir: UInt64?
-  /// The link whose creation ended the advertisement.
+  /// The link by which a peer ended the advertisement; nil while it is broadcast.
   var silencedBy: LinkID?
 }
 

@@ -10,9 +10,9 @@ final class AirScan {
 
   let node: AirRadio
   var listening: Listening
-  /// The time of the last report of each advertisement, by its fingerprint.
+  /// The time of the last report of each advertisement, by `OnAir.fingerprint`.
   private var reported: [UInt64: Instant] = [:]
-  /// Number of stored report times beyond which old ones are removed.
+  /// Number of stored report times from which on old ones are removed.
   private var reportLimit = 64
 
   init(node: AirRadio, _ listening: Listening) {
@@ -50,7 +50,7 @@ final class AirScan {
 
   private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data[...]) }
 
-  /// Only the lists of service UUIDs are compared, as in BlueZ and the kernel.
+  /// Decides by the lists of service UUIDs alone, as BlueZ and the kernel do.
   private func wants(_ scanResult: ScanResult) -> Bool {
     guard let services = listening.services else { return false }
     return services.isEmpty || scanResult.serviceUUIDs.contains(where: services.contains)

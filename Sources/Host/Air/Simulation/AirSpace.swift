@@ -214,7 +214,7 @@ public final class AirSpace {
     }
   }
 
-  /// The node that an attempt can reach now.
+  /// Returns the node that an attempt can reach now; nil if there is none.
   private func peer(of attempt: AirAttempt) -> AirRadio? {
     guard let peer = node(attempt.target), peer !== attempt.node, hears(attempt.node, peer), peer.hasRoomForLink
     else { return nil }

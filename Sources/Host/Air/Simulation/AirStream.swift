@@ -6,9 +6,9 @@ import Radio
 /// order.
 @LoopActor
 final class AirStream: RadioStream {
-  /// Maximum bytes that wait to be sent, and maximum bytes that the owner has not taken.
+  /// Maximum bytes that wait to be sent, and also maximum received bytes that the owner has not taken.
   static let buffer = 64 << 10
-  /// Maximum bytes that are transmitted together.
+  /// Maximum bytes that are transmitted in one step.
   private static let piece = 1024
 
   let node: AirRadio
@@ -26,7 +26,7 @@ final class AirStream: RadioStream {
   private var isTransmitting = false
   private var lastArrival = Instant.zero
   private var wasShort = false
-  /// Bytes that have arrived and were not reported.
+  /// Bytes that have arrived and were not reported to the owner.
   private var arrived: [UInt8] = []
   private var isPaused = false
   private var isReportDue = false

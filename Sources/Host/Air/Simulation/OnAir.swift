@@ -22,7 +22,7 @@ final class OnAir {
   private(set) var scanResult: ScanResult
   /// The packets of one advertising event, without a signal strength and a time.
   private(set) var packets: [AdvertisingPacket]
-  /// A number that is equal for two advertisements exactly if a scanner cannot distinguish them.
+  /// A number that is equal for two advertisements if and only if a scanner cannot distinguish them.
   private(set) var fingerprint: UInt64
 
   init(
@@ -45,7 +45,7 @@ final class OnAir {
     describe()
   }
 
-  /// Computes the scan result, the packets and the fingerprint again, because the node has another address.
+  /// Computes the scan result, the packets and the fingerprint again after the node's address has changed.
   func describe() {
     (scanResult, packets, fingerprint) = Self.describe(
       content, address, ownAddress == nil ? node.addressKind : .randomAddress)

@@ -33,7 +33,7 @@ final class Agenda {
     return ticket
   }
 
-  /// Calls `body` at the present instant, after the entries that are already scheduled for it.
+  /// Calls `body` at the present time, after the entries that are already scheduled for it.
   func next(_ body: @escaping @LoopActor () -> Void) {
     at(now, body)
   }

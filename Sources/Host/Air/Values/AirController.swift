@@ -22,15 +22,15 @@ public struct AirController: Hashable, Sendable {
   public var longestWrite = ATT.valueLimit
   /// Whether the driver can send a value to a client that did not subscribe.
   public var hasRawHCI: Bool
-  /// Whether the driver reports single advertising packets.
+  /// Whether the driver reports each advertising packet by itself.
   public var seesPackets: Bool
-  /// The driver's description of what is missing from the reported packets.
+  /// The driver's sentence about what is missing from the reported packets; nil if nothing is.
   public var packetShortfall: String?
-  /// The driver's reason for temporarily reporting no packets.
+  /// The driver's reason why it reports no packets for the time being; nil if it does.
   public var passingDeafness: String?
-  /// The driver's reason for opening no streams.
+  /// The driver's reason why it opens no streams; nil if it does.
   public var connectingShortfall: String?
-  /// The reason of a driver that reports no packets.
+  /// The sentence of a driver that never reports single packets.
   static let deafness = "This simulated adapter does not report single packets."
   /// Interval between new random addresses of the node; nil means never.
   public var addressInterval: Duration?

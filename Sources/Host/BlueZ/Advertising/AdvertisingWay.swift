@@ -6,20 +6,21 @@ import Radio
 /// (`RegisteredAdvertising`). An advertisement stays active while an adapter is available.
 @LoopActor
 protocol AdvertisingWay: AnyObject {
-  /// Maximum advertisements at one time, at least 1.
+  /// Maximum advertisements at the same time, at least 1.
   var slots: Int { get }
   /// Number of active advertisements of other programs.
   var foreign: Int { get }
   /// The reason why an advertisement is not active, and what to do; nil if all are active, or about to be.
   var problem: String? { get }
-  /// The missing part of an active advertisement, and what to do; nil if all are complete.
+  /// The part that is missing from an active advertisement, and what to do; nil if all are complete.
   var shortfall: String? { get }
 
   /// Sets the advertisement of a slot; nil empties the slot.
   func show(_ advertisement: Advertisement?, in slot: Int)
-  /// Moves all advertisements to the adapter at `place`; nil (no adapter) stops them.
+  /// Moves all advertisements to the adapter at `place`; without an adapter (nil) they stop.
   func aim(at place: Place?)
-  /// Restarts all connectable advertisements: the controller does not report which it ended.
+  /// Restarts all connectable advertisements. A new link may have ended one of them, and the controller does not
+  /// report which.
   func renew()
   /// Handles new properties of the adapter in use.
   func adapterChanged(_ adapter: Adapter)
@@ -33,7 +34,7 @@ struct ShortfallWords: Hashable, Sendable {
   let version: BlueZVersion?
   /// The reason why the management socket cannot be opened; nil if it is open, or not configured.
   let management: String?
-  /// Whether public messages may be sent as bluetoothd alters them.
+  /// Whether an advertisement that is not connectable may be sent although bluetoothd alters it.
   let isDegradable: Bool
 
   /// The first part that bluetoothd omits; nil if the advertisement is complete.
@@ -60,15 +61,15 @@ struct ShortfallWords: Hashable, Sendable {
     return nil
   }
 
-  /// The reason why bluetoothd does not send public messages.
+  /// The reason why bluetoothd sends no advertisements that are not connectable.
   var withheld: String {
     "No public message is sent: bluetoothd alters it\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
-  /// The reason why some single packets are not received without the management socket.
+  /// The reason why only some packets are reported one by one without the management socket.
   var packets: String { "bluetoothd reports only changes of advertisements, not each packet\(reason). \(remedy)." }
 
-  /// The reason why single packets are not received.
+  /// The reason why no packets are reported one by one.
   var deafness: String {
     "bluetoothd does not report single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }

@@ -19,7 +19,7 @@ final class ManagedAdvertising: AdvertisingWay {
   let onAir: @LoopActor (Advertisement?, Int) -> Void
   private var slotsByNumber: [Int: ManagedSlot] = [:]
   private var place: Place?
-  /// The index of the controller that `numbers` describes.
+  /// Index of the controller whose instances `numbers` describes.
   private var numberedIndex: UInt16?
   private var events: Registration?
   /// The controller's settings that the kernel reported last.
@@ -187,13 +187,14 @@ struct InstanceNumbers: Hashable, Sendable {
 
   init() {}
 
-  /// Records an instance that another program added.
+  /// Records an advertising instance that another program added.
   mutating func added(_ instance: UInt8) { seen.insert(instance) }
 
   /// Records that another program removed an instance.
   mutating func removed(_ instance: UInt8) { seen.remove(instance) }
 
-  /// Numbers that other programs use: those from events, and the lowest others if bluetoothd reports more.
+  /// Numbers that other programs use: those from events, and if bluetoothd reports more instances, the lowest other
+  /// numbers.
   var taken: Set<UInt8> {
     var taken = seen
     var number: UInt8 = 1
@@ -223,7 +224,7 @@ struct InstanceNumbers: Hashable, Sendable {
     return own[slot]
   }
 
-  /// The slots whose instance numbers another program may use.
+  /// The slots whose instance numbers may now be used by another program, too.
   var lost: [Int] {
     let taken = taken
     return own.filter { taken.contains($0.value) }.map(\.key).sorted()

@@ -54,7 +54,7 @@ final class ManagedSlot {
     }
   }
 
-  /// An instance of ours in the kernel.
+  /// An instance of ours that exists in the kernel.
   private struct Live: Hashable {
     let index: UInt16
     let instance: UInt8
@@ -134,7 +134,7 @@ final class ManagedSlot {
     endings += 1
   }
 
-  /// Handles the loss of this slot's instance, whose number another program now uses.
+  /// Handles the loss of this slot's instance: another program now uses its number.
   func taken() {
     live = nil
     tell(nil)

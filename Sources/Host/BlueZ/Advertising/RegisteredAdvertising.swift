@@ -16,7 +16,7 @@ final class RegisteredAdvertising: AdvertisingWay {
   private var slotsByNumber: [Int: RegisteredSlot] = [:]
   private var place: Place?
   private var adapter: Adapter?
-  /// Number of registrations that bluetoothd is removing.
+  /// Number of registrations whose removal bluetoothd has not confirmed.
   private var leaving = 0
   private(set) var slots = 1
   /// Slots with an advertisement that bluetoothd would alter, and that therefore is not sent.

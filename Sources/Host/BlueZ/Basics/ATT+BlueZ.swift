@@ -2,7 +2,8 @@ import DBus
 import Radio
 
 extension DBusError {
-  /// Whether the called object no longer exists: the peer was removed, or its database was read again.
+  /// Whether the error means that the called object no longer exists, because the peer was removed, or its database
+  /// was read again.
   var isOfGoneObject: Bool { self.is(.unknownObject) || self.is(.unknownMethod) }
 
   /// The D-Bus error that makes bluetoothd answer a client with `error`.

@@ -3,7 +3,7 @@ import HCI
 /// A kernel channel that bypasses bluetoothd.
 public enum KernelChannel<Way> {
   case open(Way)
-  /// The configuration requests the channel, but it cannot be opened; the reason states what is missing.
+  /// The configuration requests the channel, but the kernel refuses it; the reason states what is missing.
   case shut(String)
   /// The configuration does not request the channel.
   case off

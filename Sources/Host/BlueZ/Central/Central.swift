@@ -13,18 +13,19 @@ final class Central: LinkMaker {
   private let daemon: BluetoothDaemon
   private let links: PeerLinks
   private let wasFound: @LoopActor (ObjectPath) -> Bool
-  /// Properties of the ATT bearers of new connections, which depend on the versions at both ends.
+  /// Properties of the ATT bearers of new connections. They depend on the versions of BlueZ at both ends.
   var bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
-  /// Peers whose removal from bluetoothd waits for the end of their links, or for the return of the adapter.
+  /// Peers that will be removed from bluetoothd when their links have ended, or when the adapter has returned.
   private var owed: Set<ObjectPath> = []
 
   /// Rate limits for `takeAway`, which removes a peer with its links because bluetoothd has an outdated database of it.
   private var takeAways: [ObjectPath: TokenBucket] = [:]
 
-  /// Minimum time between two such removals of one peer, and maximum number of peers with a rate limit.
+  /// Minimum time between two removals of one peer by `takeAway`.
   private static let takeAwayTime = Duration.seconds(60)
+  /// Maximum number of peers with a rate limit for `takeAway`.
   private static let takeAwayPeers = 64
   /// Maximum connections; each may have `WriteWindow.commandLimit` unanswered calls.
   static let limit = 12
@@ -72,8 +73,8 @@ final class Central: LinkMaker {
     settleAll()
   }
 
-  /// Removes waiting peers whose links ended with the adapter, which has returned. Peers that bluetoothd no longer
-  /// knows are dropped.
+  /// Removes the peers in `owed` whose links ended with the adapter, which has returned. Peers that bluetoothd no
+  /// longer knows are dropped.
   private func settleAll() {
     guard let place else { return }
     owed = owed.filter { known($0) != nil && $0.isWithin(place.adapter) }
@@ -85,7 +86,7 @@ final class Central: LinkMaker {
     if !device.isConnected { settle(device) }
   }
 
-  /// Handles the end of the link with a peer, even if bluetoothd never reported the peer as connected.
+  /// Handles the end of the link with a peer, also of a peer that bluetoothd never reported as connected.
   func linkEnded(_ device: ObjectPath) {
     for connection in connections[device] ?? [] where connection.state == .open { connection.linkEnded() }
     if let device = known(device) { settle(device) }
@@ -215,8 +216,9 @@ final class Central: LinkMaker {
     owed.insert(connection.device)
   }
 
-  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. Release 5.66 reads the
-  /// database from its cache again if it has no name of the peer. A repeated removal would then only end the link.
+  /// Whether to remove a peer of which bluetoothd has an outdated database. Counts as a removal if so. Release 5.66
+  /// reads the database from its cache again if it has no name of the peer. A repeated removal would then only end
+  /// the link.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
     return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
@@ -271,8 +273,8 @@ enum CentralWords {
     return error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01
   }
 
-  /// Whether a link failed before it was established, so that another attempt may succeed. bluetoothd's messages are
-  /// `le-connection-abort-by-local` and, in older versions, `Software caused connection abort`.
+  /// Whether a link failed before it was established, so that another attempt may succeed. bluetoothd's messages for
+  /// this are `le-connection-abort-by-local` and, in older versions, `Software caused connection abort`.
   static func isPassing(_ error: DBusError) -> Bool {
     error.name == BlueZName.Failure.failed
       && (error.message.holds("connection-abort") || error.message.holds("connection abort"))

@@ -33,15 +33,15 @@ final class CentralConnection {
   private var mtu = ATT.firstMTU
   /// The subscribed characteristics, by their object paths.
   private(set) var subscriptions: [ObjectPath: CharacteristicID] = [:]
-  /// The method for `stream` writes to each characteristic, once it is determined.
+  /// The method by which values are streamed to each characteristic, once it is determined.
   private var streams: [ObjectPath: StreamWay] = [:]
   private let bearers: Bearers
   private var isResolved = false
   /// Whether the peer is paired or trusted, so that it must stay in bluetoothd.
   private(set) var isBound: Bool
 
-  /// Whether bluetoothd has reported the peer as connected: 5.82 sometimes answers the call, or sends other signals,
-  /// before.
+  /// Whether bluetoothd has reported the peer as connected. bluetoothd 5.82 sometimes answers the call, or sends
+  /// other signals, before that report.
   private var isConnectionTold: Bool
   private let scheduler: any Scheduler
   private weak var central: Central?
@@ -56,16 +56,16 @@ final class CentralConnection {
   private static let attemptLimit = 3
   /// Number of first values of a stream that are sent as requests.
   private static let firstRequests = 2
-  /// Pause after a failed attempt: bluetoothd 5.66 removes a peer right after it has reported the failure, and an
-  /// earlier attempt would refer to the removed peer.
+  /// Pause after a failed attempt. bluetoothd 5.66 removes a peer right after it has reported the failure, and an
+  /// attempt without a pause would refer to the removed peer.
   private static let retryTime = Duration.milliseconds(500)
   /// Time limit of a connection attempt, longer than those of bluetoothd and the kernel.
   private static let connectTime = Duration.seconds(30)
   /// Time limit of a request: bluetoothd waits 30 s for each answer of the peer. Core 5.4 Vol 3 Part F 3.3.3.
   private static let answerTime = Duration.seconds(40)
   private static let resolveTime = Duration.seconds(60)
-  /// Maximum time from the link's start to bluetoothd's answer. bluetoothd continues its own attempt if the peer
-  /// connected first.
+  /// Maximum time from the start of a link that the peer has made until bluetoothd answers our attempt. After that,
+  /// the peer's link is used.
   private static let crossingTime = Duration.seconds(2)
   /// Maximum time from the removal of a subscribed object to the reported end of the link. At the end of a link
   /// bluetoothd removes the peer's services, and reports the end shortly after.
@@ -403,7 +403,7 @@ final class CentralConnection {
 
   /// Ends the link if an error shows that the known database of the peer is outdated.
   ///
-  /// - Returns: whether it does.
+  /// - Returns: whether the error shows this.
   private func endsWhereOutdated(_ error: DBusError) -> Bool {
     if error.isOfGoneObject {
       fail(CentralWords.changed(address))
@@ -478,8 +478,8 @@ final class CentralConnection {
   /// Whether both ends support several ATT channels.
   private var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
 
-  /// Maximum bytes of a write to the peer. A peer that is a BlueZ with several channels may also lose long writes:
-  /// before 5.69 it has both properties, and later versions rarely have several channels.
+  /// Maximum bytes of a write to the peer. A peer that runs BlueZ with several channels may lose longer writes:
+  /// releases before 5.69 have both properties, and later ones rarely open several channels.
   var writeLimit: Int {
     bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
   }

@@ -21,7 +21,7 @@ struct WriteWindow: Sendable {
   private struct Flight: Sendable {
     let number: UInt64
     let isCommand: Bool
-    /// The event that results from the operation, once it is known.
+    /// The event that reports the result of the operation; nil until the result is known.
     var event: LinkEvent?
   }
 
@@ -31,7 +31,7 @@ struct WriteWindow: Sendable {
   static let waitingLimit = 1024
 
   private var waiting = Fifo<Operation>()
-  /// Operations that were sent, in order. Answered ones wait for those before them.
+  /// Operations that were sent, in order. An operation that was answered stays until those before it are answered.
   private var flying: [Flight] = []
   private var lastNumber: UInt64 = 0
 

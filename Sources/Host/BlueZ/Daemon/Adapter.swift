@@ -15,12 +15,13 @@ struct Adapter: Hashable, Sendable {
   var roles: [String]?
   /// UUIDs of the adapter's services: those of bluetoothd, of this program, and of others.
   var services: Set<BluetoothUUID> = []
-  /// Whether bluetoothd accepts applications for the adapter, and advertisements.
+  /// Whether bluetoothd accepts GATT applications for the adapter.
   var hasGATTManager = false
+  /// Whether bluetoothd accepts advertisements for the adapter.
   var hasAdvertisingManager = false
   /// Number of bluetoothd's active advertisements, without those of the management socket.
   var activeInstances = 0
-  /// Number of further advertisements that bluetoothd accepts; nil if it reports none.
+  /// Number of additional advertisements that bluetoothd accepts; nil if it reports none.
   var supportedInstances: Int?
 
   init(_ path: ObjectPath) {
@@ -93,7 +94,7 @@ struct Adapter: Hashable, Sendable {
   }
 }
 
-/// A target of registrations: an adapter of one run of bluetoothd.
+/// An adapter during one run of bluetoothd, as the target of registrations.
 struct Place: Hashable, Sendable {
   /// bluetoothd's unique name.
   let owner: String

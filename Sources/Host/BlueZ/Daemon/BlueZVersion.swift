@@ -57,9 +57,10 @@ struct BlueZLimit: Hashable, Sendable {
 
   /// The first release that sends the scan response of an `LEAdvertisement1`.
   static let scanResponses = BlueZVersion(5, 80)
-  /// The first release that uses a socket for each client that subscribes (`AcquireNotify`).
+  /// The first release that requests a separate socket for each client that subscribes (`AcquireNotify`).
   static let separateClients = BlueZVersion(5, 76)
-  /// The first release that is asked for handles: 5.66 failed with them in tests, 5.82 did not.
+  /// The first release from which this program requests handles: 5.66 failed with such requests in tests, 5.82 did
+  /// not.
   static let handles = BlueZVersion(5, 76)
   /// The first release that accepts writes of 511 and 512 bytes.
   static let longWrites = BlueZVersion(5, 69)
@@ -100,7 +101,7 @@ struct BlueZLimit: Hashable, Sendable {
     + " its user to pair each time, and transfers fail. Restart bluetoothd: systemctl restart bluetooth. If this sentence"
     + " remains, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
 
-  /// Short description of the way in which values are transferred to and from clients.
+  /// Short description of how values are transferred to and from clients.
   static func way(_ keepsClientsApart: Bool) -> String {
     keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
   }

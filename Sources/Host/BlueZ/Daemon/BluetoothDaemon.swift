@@ -8,7 +8,7 @@ import Radio
 @LoopActor
 final class BluetoothDaemon {
   enum Presence: Equatable {
-    /// Unknown whether it runs, because the bus has not answered or is not connected.
+    /// It is unknown whether bluetoothd runs, because the bus has not answered or is not connected.
     case unknown
     case absent
     /// bluetoothd runs, and its objects have been requested.
@@ -257,7 +257,7 @@ final class BluetoothDaemon {
     return device
   }
 
-  /// Sets the time of a new link with a peer that bluetoothd reported as connected throughout.
+  /// Records a new link with a peer that bluetoothd reported as connected throughout.
   ///
   /// - Returns: nil if the peer is unknown.
   func connectedAgain(_ path: ObjectPath, since moment: Instant) -> Device? {

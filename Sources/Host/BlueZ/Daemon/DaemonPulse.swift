@@ -10,13 +10,14 @@ import Loop
 /// bluetoothd that resumes still has them.
 @LoopActor
 public final class DaemonPulse {
-  /// Intervals of the watch.
+  /// Times that determine when bluetoothd is pinged, and when it counts as unresponsive.
   public struct Pace: Sendable {
     /// Time without a message from bluetoothd before it is pinged.
     public var rest = Duration.seconds(4)
     /// Time limit for the answer.
     public var patience = Duration.seconds(3)
-    /// Extra time, in case the answer already waits in this process's own socket because this process is late.
+    /// Extra time before bluetoothd counts as unresponsive. If this process is late, the answer may already be in its
+    /// own socket.
     public var grace = Duration.milliseconds(250)
 
     public init() {}
@@ -96,7 +97,8 @@ public final class DaemonPulse {
     }
   }
 
-  /// Handles messages that arrived while this process was not running, before bluetoothd counts as unresponsive.
+  /// Handles messages that arrived while this process was not scheduled. Only then does bluetoothd count as
+  /// unresponsive.
   private func doubt() {
     timer = scheduler.schedule(after: pace.grace) { [weak self] in
       self?.ask()

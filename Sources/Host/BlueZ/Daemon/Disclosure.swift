@@ -23,8 +23,8 @@ enum Disclosure {
   }
 }
 
-/// The names of this machine. bluetoothd names an adapter by the pretty name, if there is one, or else by the host
-/// name.
+/// The names of this machine. bluetoothd names an adapter by the machine's pretty name, or by the host name if there
+/// is none.
 struct HostNames: Hashable, Sendable {
   let names: Set<String>
 
@@ -43,7 +43,8 @@ struct HostNames: Hashable, Sendable {
     return HostNames(host: isKnown ? host : nil, machineInfo: DaemonConfiguration.text(at: path))
   }
 
-  /// Whether an adapter's alias is a name of the machine, also with the number that a second adapter has appended.
+  /// Whether an adapter's alias is a name of the machine. Two adapters differ by a number after the name, which is
+  /// ignored.
   func contains(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
 
   /// Parses the pretty host name, whose value is quoted as in a shell.

@@ -43,7 +43,8 @@ final class Connectability {
   /// Sets the adapter in use, which may have changed or returned; nil for none.
   func aim(at index: UInt16?) { lender?.handle(.controller(index)) }
 
-  /// The reason why the adapter is not connectable although that is wanted, with what to do; nil if it is.
+  /// The reason why the adapter is not connectable although a service requests it, with what to do; nil if there is
+  /// none.
   var problem: String? {
     guard isWanted else { return nil }
     switch door {

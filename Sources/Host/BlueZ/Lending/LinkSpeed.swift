@@ -151,8 +151,8 @@ enum LinkIntervals: LentSetting {
     UInt16(clamping: interval.components.seconds * 800 + interval.components.attoseconds / 1_250_000_000_000_000)
   }
 
-  /// Applies the requested intervals to `value`. The supervision timeout is increased if it is too short for the
-  /// longest interval; the latency is not changed.
+  /// Returns the settings with the requested intervals in place of those of `value`. The supervision timeout is
+  /// increased if it is too short for the longest interval; the latency is not changed.
   static func wished(_ wish: Wish, from value: Value) -> Value? {
     guard value[.minimumInterval] != nil, value[.maximumInterval] != nil else { return nil }
     var value = value

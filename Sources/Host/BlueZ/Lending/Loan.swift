@@ -13,7 +13,7 @@ struct Loan<Setting: LentSetting>: Sendable {
   typealias Value = Setting.Value
 
   enum Event: Sendable {
-    /// The wanted setting has changed; nil if the controller's own setting may apply.
+    /// The setting that is requested now; nil if none is, so that the controller's own setting may apply.
     case wish(Setting.Wish?)
     /// The controller in use has changed; nil if there is none. If it is the previous one again, it may have been off.
     case controller(UInt16?)
@@ -45,7 +45,8 @@ struct Loan<Setting: LentSetting>: Sendable {
     case write(Value, over: Value, UInt16)
   }
 
-  /// The value that was written to a controller, and the value that it would have otherwise.
+  /// A change that must be undone: the value that was written to a controller, and the value that it would have
+  /// otherwise.
   private struct Debt: Hashable, Sendable {
     var controller: UInt16
     var original: Value
@@ -70,7 +71,7 @@ struct Loan<Setting: LentSetting>: Sendable {
   private var controller: UInt16?
   private var debt: Debt?
   private var state = State.idle
-  /// Whether something changed while a command was under way.
+  /// Whether a request or a controller has changed while a command was under way.
   private var isStale = false
   private var failures = 0
   private var backoff = Backoff()
@@ -78,7 +79,7 @@ struct Loan<Setting: LentSetting>: Sendable {
   /// The reason why the setting is not in effect; nil if it is, or is about to be.
   var problem: String? { if case .refused(let words) = state { words } else { nil } }
 
-  /// Whether no command is under way and nothing must be restored.
+  /// Whether no command is under way, and no setting must be restored.
   var isSettled: Bool {
     switch state {
     case .reading, .writing, .waiting: false
@@ -237,7 +238,7 @@ protocol LentSetting: Sendable {
   /// The setting that fulfils the request on a controller with `value`; nil if the kernel does not support the setting.
   static func wished(_ wish: Wish, from value: Value) -> Value?
 
-  /// The setting that a controller would have without us: it has `value` now, had `original` before, and we wrote
-  /// `written`. Later changes by another program count as the controller's own.
+  /// The setting that a controller would have without this program. It has `value` now, had `original` before, and
+  /// this program wrote `written`. Later changes by another program count as the controller's own.
   static func withoutUs(_ value: Value, written: Value, original: Value) -> Value
 }

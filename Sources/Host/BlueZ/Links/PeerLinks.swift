@@ -26,7 +26,8 @@ final class PeerLink {
   fileprivate var isConfirmed: Bool
   /// Whether the kernel has reported the end of the link. bluetoothd reports it a moment later, or not at all.
   fileprivate var hasEnded = false
-  /// When the kernel reported the next link with the same peer; nil if it has reported none.
+  /// When the kernel reported the next link with the same peer, before bluetoothd reported the end of this one; nil
+  /// if it has not.
   fileprivate var followedAt: Instant?
   /// Whether bluetoothd was asked to end the link.
   fileprivate var isBeingCut = false
@@ -51,7 +52,7 @@ final class PeerLink {
 protocol LinkMaker: AnyObject {
   /// Whether an attempt of ours to connect to this peer is under way.
   func isConnecting(_ device: ObjectPath) -> Bool
-  /// The link number of a connection attempt to a peer that has no link yet.
+  /// The number that a connection attempt has reserved for its link, if the peer has no link yet.
   func promised(_ device: ObjectPath) -> LinkID?
   /// Ends the link with a peer, if connections of ours use it; returns whether they do.
   func cut(_ device: ObjectPath) -> Bool
@@ -69,10 +70,11 @@ protocol LinkServer: AnyObject {
   func linkOpened(_ link: LinkID)
   /// Handles a peer that has connected and has no link in the table.
   func unlinkedPeerConnected()
-  /// Handles the coming removal of a link from the table: values that the client wrote before the end are read now.
+  /// Handles that a link is about to be removed from the table. Values that the client wrote before the end are read
+  /// now.
   func linkWillEnd(_ link: LinkID)
   func linkEnded(_ link: LinkID)
-  /// Handles the end of a link that was to be ended, or the decision not to end it.
+  /// Handles that one link fewer is being ended: it has ended, or it will not be ended after all.
   func cutsMayBeOver()
 }
 
@@ -227,7 +229,8 @@ final class PeerLinks {
 
   private func isConnecting(_ device: ObjectPath) -> Bool { maker?.isConnecting(device) ?? false }
 
-  /// Restarts the advertisements. Only a link that the peer made ends an advertisement.
+  /// Restarts the advertisements after a new link, unless this program made it. Only a link that the peer made ends
+  /// an advertisement.
   private func renewAdvertisements(by device: ObjectPath, isOurs: Bool) {
     if !isOurs || isMadeByPeer(device) { renewAdvertisements() }
   }
@@ -280,8 +283,8 @@ final class PeerLinks {
   }
 
   /// Schedules a check of a link that bluetoothd has not confirmed, or whose end only the kernel has reported.
-  /// bluetoothd usually reports the peer as connected a moment later. Otherwise the peer's last action may belong to a
-  /// link that has ended.
+  /// bluetoothd usually confirms either a moment later. Otherwise the peer's last action may belong to a link that
+  /// has ended.
   private func doubt(_ link: PeerLink) {
     link.check = scheduler.schedule(after: Self.doubtTime) { [weak self, weak link] in
       guard let self, let link else { return }
@@ -350,7 +353,7 @@ final class PeerLinks {
     }
   }
 
-  /// Whether links are being ended at the request of the delegate.
+  /// Whether links are being ended because the delegate requested it.
   var areBeingCut: Bool { all.contains { $0.isBeingCut || maker?.isEnding($0.device) == true } }
 
   /// Which end made the link, from the kernel's present list of links; if that cannot be read, from earlier events of
@@ -394,8 +397,8 @@ extension HCILink {
 }
 
 extension Backlog {
-  /// Bytes of values that may wait in a socket for bluetoothd, including the kernel's overhead: about six of the
-  /// longest values, or eight times as many. A smaller limit wakes the two programs more often.
+  /// Maximum bytes of values that wait in a socket for bluetoothd, including the kernel's overhead: about six of the
+  /// longest values (`short`), or eight times as many (`long`). A smaller limit wakes the two programs more often.
   var bytes: Int {
     switch self {
     case .short: 8 << 10

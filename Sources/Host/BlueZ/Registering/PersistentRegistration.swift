@@ -164,8 +164,8 @@ extension PersistentRegistration.Kind {
     self == .discovery ? [] : [.objectPath(path)]
   }
 
-  /// Pauses between attempts. The kernel continues the discovery of a killed bluetoothd until its 10.24 s are over, and
-  /// refuses a new discovery meanwhile. A peer whose link ended with that bluetoothd waits to be found again.
+  /// Pauses between attempts. After bluetoothd was killed, the kernel continues its discovery until the 10.24 s are
+  /// over, and refuses a new one meanwhile. A peer whose link ended with that bluetoothd waits to be found again.
   var pauses: Backoff {
     self == .discovery ? Backoff(upTo: .seconds(2), forAttempts: 8) : Backoff()
   }
@@ -225,6 +225,6 @@ struct RegistrationWords {
 }
 
 extension String {
-  /// The text after the last full stop.
+  /// Returns the text after the last full stop; the whole text if it has none.
   fileprivate var lastPart: Substring { split(separator: ".").last ?? self[...] }
 }

@@ -4,9 +4,9 @@ import Radio
 
 /// bluetoothd's report about a peer whose packet the controller has received.
 struct DeviceReport: Hashable, Sendable {
-  /// The service and manufacturer data in this report: from the advertising data, the scan response, or both. Empty if
-  /// there are none.
+  /// The service data in this report: from the advertising data, the scan response, or both. Empty if there is none.
   var serviceData: [AdvertisingData.ServiceData] = []
+  /// The manufacturer data in this report. Empty if there is none.
   var manufacturerData: [AdvertisingData.ManufacturerData] = []
   /// The signal strength in dBm.
   var rssi: Int?
@@ -17,7 +17,8 @@ struct DeviceReport: Hashable, Sendable {
   static let bytesLimit = 254
   /// The controller's value for an unknown signal strength.
   private static let unknownRSSI = 127
-  /// Properties that change only when a packet is received. `UUIDs` and `Name` also change while a peer is connected.
+  /// Properties whose change shows that a packet was received. `UUIDs` and `Name` also change while a peer is
+  /// connected.
   private static let signs = ["RSSI", "ServiceData", "ManufacturerData", "AdvertisingData", "AdvertisingFlags"]
 
   init(

@@ -115,8 +115,8 @@ final class PatternMonitor {
     }
   }
 
-  /// The kernel still has the monitor, which must be removed before another one is added. During a scan the attempt
-  /// fails and is repeated; after the end of the scan the removal is repeated after 100 ms.
+  /// Handles that the kernel still has the monitor, which must be removed before another one is added. While the scan
+  /// is requested, the attempt fails and is repeated. Afterwards the removal is repeated after 100 ms.
   private func notRemoved(from index: UInt16) {
     if attempts.place != nil {
       return attempts.failed(

@@ -16,8 +16,9 @@ struct ScanResults: Sendable {
   static let limit = 256
   /// Time after its last report for which an advertiser is stored, as in bluetoothd.
   static let memory = Duration.seconds(30)
-  /// Maximum entries, and bytes, of one advertiser's combined data.
+  /// Maximum entries of one advertiser's combined data.
   static let entryLimit = 16
+  /// Maximum bytes of one advertiser's combined data.
   static let bytesLimit = 512
 
   private var entries: [ObjectPath: Entry] = [:]

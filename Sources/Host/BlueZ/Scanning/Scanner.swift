@@ -30,7 +30,7 @@ final class Scanner {
   private let isDegraded: Bool
   private let onPacket: @LoopActor (AdvertisingPacket) -> Void
   private var scanResults = ScanResults()
-  /// Peers that bluetoothd knows from our discovery.
+  /// Peers that bluetoothd knows because of our discovery.
   private var found: Set<ObjectPath> = []
 
   /// Maximum found peers, equal to the limit of bluetoothd's peers in `BluetoothDaemon`.
@@ -70,7 +70,7 @@ final class Scanner {
   /// requested.
   var deafness: String? { monitor?.problem }
 
-  /// Whether a service wants scan results.
+  /// Whether a service requests scan results.
   var isWanted: Bool { listening != nil }
 
   /// Whether single packets are requested.

@@ -31,7 +31,7 @@ final class GATTServer: LinkServer {
   /// Applications that are removed when the links of their clients have ended.
   private var leaving: [Application] = []
   private var successors: [Successor] = []
-  /// The handles of the latest registration.
+  /// The handles that the latest registration has requested.
   private var handles = HandleBlock.random()
   private var registrations: [Registration] = []
 
@@ -61,7 +61,7 @@ final class GATTServer: LinkServer {
     }
   }
 
-  /// A function that is called when a set of applications has been removed.
+  /// A function to be called when a set of applications has been removed.
   private struct Successor {
     let applications: [Application]
     let begin: @LoopActor () -> Void
@@ -143,8 +143,8 @@ final class GATTServer: LinkServer {
 
   // MARK: Applications
 
-  /// Exports the characteristics immediately; peers discover them when bluetoothd has registered the application.
-  /// Reading a characteristic returns the value that was notified last.
+  /// Exports the objects of the application immediately. Peers discover them when bluetoothd has registered the
+  /// application. Reading a characteristic returns the value that was notified last.
   ///
   /// - Returns: false if the number is in use.
   func serve(_ application: GATTApplication, as number: ApplicationID) -> Bool {

@@ -56,8 +56,8 @@ final class RawATT {
     }
   }
 
-  /// Stores a permanent error. A transient error does not make the radio degraded: the next value may succeed, and
-  /// bluetoothd reports a controller or link that is gone.
+  /// Stores a permanent error, which makes the radio degraded. A transient error is ignored: the next value may
+  /// succeed, and bluetoothd reports a controller or link that is gone.
   private func note(_ error: HCIError) {
     guard !error.isPassing else { return }
     failure = error.description

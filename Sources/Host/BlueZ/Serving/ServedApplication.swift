@@ -20,7 +20,7 @@ final class ServedApplication {
   private var objects: [ExportedObject] = []
   /// The handles that bluetoothd is asked to assign.
   private var block: HandleBlock?
-  /// Whether the registration requests no handles, because bluetoothd has refused them.
+  /// Whether the registration requests no handles, because bluetoothd has refused a registration with them.
   private var doesWithout = false
 
   /// Exports the objects.

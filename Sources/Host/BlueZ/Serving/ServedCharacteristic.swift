@@ -87,8 +87,8 @@ final class ServedCharacteristic {
   /// Removes the object from the bus.
   func close() { object?.cancel() }
 
-  /// Handles that bluetoothd has dropped the characteristic. Its handle is then invalid, and the next registration sets
-  /// it again.
+  /// Handles that bluetoothd has dropped the characteristic. Its handle becomes 0, and the next registration sets it
+  /// again.
   func dropped() { handle = 0 }
 
   /// Signals the property `Notifying`.

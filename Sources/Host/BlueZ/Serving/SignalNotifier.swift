@@ -20,9 +20,9 @@ import Radio
 final class SignalNotifier: Notifier {
   private let characteristic: ServedCharacteristic
   private let context: ServingContext
-  /// Whether a client is subscribed.
+  /// Whether bluetoothd reports that a client is subscribed.
   private var isNotifying = false
-  /// The subscribed client, if it is certain.
+  /// The only subscribed client; nil if it is not certain which client that is.
   private var subscriber: LinkID?
   /// Number of calls of `StartNotify` and `StopNotify`, by which bluetoothd reports changes of subscriptions.
   private var changes: UInt64 = 0

@@ -13,7 +13,7 @@ final class SignalSender {
   private let bus: BusConnection
   private let links: PeerLinks
   private var window = SignalWindow()
-  /// Functions to call when bluetoothd has handled all signals so far.
+  /// Functions to call when bluetoothd has handled all signals that were sent so far.
   private var checks: [@LoopActor () -> Void] = []
   private var isQuestionDue = false
 

@@ -23,11 +23,11 @@ final class SocketNotifier: Notifier {
   private let context: ServingContext
   /// The sockets of subscribed clients.
   private var sockets: [LinkID: PacketSocket] = [:]
-  /// Clients whose sockets bluetoothd has closed, until the reason is known.
+  /// Timers for clients whose sockets bluetoothd has closed, until it is known why.
   private var closing: [LinkID: Registration] = [:]
-  /// Clients with orphaned subscriptions.
+  /// Clients whose subscriptions are orphaned: bluetoothd has freed their sockets by mistake.
   private var orphans: Set<LinkID> = []
-  /// When the last subscribed client left.
+  /// When a subscribed client last disconnected.
   private var lastLeft: Instant?
   /// Clients that have unsubscribed while bluetoothd leaves their sockets open, with the timers that close the sockets.
   private var ending: [LinkID: Registration] = [:]

@@ -33,7 +33,7 @@ final class StreamClient {
     (self.streams, self.safety) = (streams, safety)
   }
 
-  /// The reason why no streams are opened; nil if they are.
+  /// The reason why this program opens no streams; nil if it does.
   var shortfall: String? { safety.shortfall }
 
   /// Opens a stream to a peer of the adapter.
@@ -115,7 +115,7 @@ private final class StreamAttempt {
 
   /// Maximum bytes of one answer: the largest MTU that the kernel offers by default is smaller.
   private static let answerLimit = 2048
-  /// Pause before the second attempt after a refusal for security.
+  /// Pause before the second attempt, which follows if the peer refused the first one for security.
   private static let retryTime = Duration.milliseconds(200)
   /// Maximum answers for one UUID.
   private static let answersLimit = 64

@@ -39,7 +39,8 @@ final class WriteSockets {
   /// Handles a write of a client by `WriteValue`.
   func wrote(_ link: LinkID) { offer.wrote(link) }
 
-  /// Reports a changed offer. bluetoothd checks whether the property exists, and ignores its value.
+  /// Signals that the offer was made or withdrawn. bluetoothd checks only whether the property exists, and ignores
+  /// its value.
   private func tell(_ isMade: Bool) {
     guard let owner = context.links.place?.owner else { return }
     Log.shared.debug(isMade ? "Sockets for writes are offered" : "The offer of sockets for writes is withdrawn")
