@@ -33,7 +33,7 @@ public struct TLV: Hashable, Sendable {
     value = try reader.bytes(count)
   }
 
-  /// Writes the record; throws `tooLong`, having written nothing, if the length field cannot hold the length.
+  /// Writes the record. Throws `tooLong` and writes nothing if the length field cannot hold the length.
   public func write(to writer: inout ByteWriter, length: LengthField) throws(WireError) {
     switch length {
     case .u8:

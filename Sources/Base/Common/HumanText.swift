@@ -1,7 +1,7 @@
 /// Makes text from a peer, a file or a program safe to display on one line.
 public enum PrintableText {
-  /// Maximum Unicode scalars of an untrusted string that are shown. The limit counts scalars, not characters, because
-  /// one character may have thousands of combining marks.
+  /// Maximum number of Unicode scalars that are shown of an untrusted string. Characters are not counted, because one
+  /// character may have thousands of combining marks.
   public static let limit = 200
 
   /// The text, cut after `limit` scalars with an ellipsis. The function reads no more of `text` than it shows.
@@ -100,8 +100,8 @@ public enum Spelling {
   /// Maximum bytes of a word: a comparison of longer words takes too long.
   private static let longestWord = 40
 
-  /// The candidate nearest to `word`, ignoring case. Nil if the nearest needs more than one edit and more than a third
-  /// of its length.
+  /// Returns the candidate nearest to `word`, ignoring case. Nil if the nearest one differs by more than one edit and
+  /// also by more than a third of its length.
   public static func nearest(to word: String, among candidates: [String]) -> String? {
     guard word.utf8.count <= longestWord else { return nil }
     let wanted = Array(word.lowercased().utf8)
@@ -110,7 +110,8 @@ public enum Spelling {
     return best.0
   }
 
-  /// Number of bytes to insert, remove, replace or swap with their neighbour to change one word into the other.
+  /// Returns the number of edits that change one word into the other: each inserts, removes or replaces a byte, or
+  /// swaps two neighbours.
   private static func distance(_ word: [UInt8], _ candidate: [UInt8]) -> Int {
     var before: [Int] = []
     var above = Array(0...candidate.count)

@@ -23,7 +23,7 @@ public struct TokenBucket: Sendable {
     return true
   }
 
-  /// Takes tokens even if they are not available: the deficit must be refilled before `take` succeeds.
+  /// Takes tokens even if they are not available. The deficit must be refilled before `take` succeeds again.
   public mutating func spend(_ count: Double) { tokens -= count }
 
   /// Takes `count` tokens, or all that are available.
@@ -53,7 +53,7 @@ public struct Backoff: Sendable {
   private let shortest: Duration
   private let longest: Duration
   private var wait: Duration
-  /// Number of first attempts with pauses of at most `moment`.
+  /// Number of first attempts whose pauses are at most `moment`.
   private var urgency = 0
   private var moment = Duration.zero
   private var failures = 0
@@ -80,7 +80,7 @@ public struct Backoff: Sendable {
     return wait
   }
 
-  /// The pause after a number of failures in a row, for an owner that counts them; no failure counts as one.
+  /// Returns the pause after a number of consecutive failures, for an owner that counts them. Zero counts as one.
   public func pause(afterFailures count: Int) -> Duration {
     var pause = min(shortest, longest)
     for _ in 1..<max(1, count) {

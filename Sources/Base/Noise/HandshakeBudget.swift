@@ -30,7 +30,7 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
 
   private struct Start: Sendable {
     let partner: Partner
-    /// Limit that the handshake counts towards; nil for a handshake that uses the reserve of its source.
+    /// Shared limit that the handshake counts towards; nil for a handshake that uses the reserve of its source.
     let pool: Pool?
     let at: Instant
   }
@@ -39,7 +39,7 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   private var ofAccount: [Account: Int] = [:]
   private var ofPartner: [Partner: Int] = [:]
   private var ofPool: [Pool: Int] = [:]
-  /// Number of handshakes that use the reserve of each source.
+  /// Number of handshakes in the span that used the reserve of their source, by source.
   private var ofReserve: [Account: Int] = [:]
 
   /// Counts one more handshake and returns nil; if a limit forbids it, returns the reason and counts nothing.
@@ -66,8 +66,8 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
     return note(partner, pool, at: now)
   }
 
-  /// Whether a source has reserve left. At most `reserves` sources have one at a time, so that sources that disconnect
-  /// and reconnect add none.
+  /// Whether a source has some of its reserve left. At most `reserves` sources have a reserve at one time, so that
+  /// sources that disconnect and reconnect gain none.
   private func hasReserve(_ account: Account, _ reserve: Int, _ reserves: Int) -> Bool {
     guard let used = ofReserve[account] else { return reserve > 0 && ofReserve.count < reserves }
     return used < reserve

@@ -5,11 +5,11 @@ import Crypto
 struct PeerRecord: Sendable {
   /// The session whose keys seal messages. It opens messages together with `former`.
   var live: LiveSession?
-  /// The keys that `live` replaced. They only open messages, until the first message under `live` shows that the peer
-  /// has its keys.
+  /// The keys that `live` replaced. They open messages, and seal none, until the first message under `live` shows
+  /// that the peer has the new keys.
   private(set) var former: TransportSession?
-  /// Handshakes that are under way, the newest last. A first message does not authenticate its sender, so the genuine
-  /// handshake may be one that a newer one has followed.
+  /// Handshakes that are under way, the newest last. First messages do not authenticate their sender. The genuine
+  /// handshake may therefore be older than one that an attacker has begun.
   private(set) var handshakes: [HalfOpen] = []
   /// Number of consecutive messages that no key opened.
   var undecryptable = 0
@@ -41,9 +41,9 @@ struct PeerRecord: Sendable {
     case none
   }
 
-  /// Searches capacity for a handshake that a source begins. If there are too many, the source that has begun the most
-  /// loses its oldest handshake. A handshake from the newcomer's own source is protected for `firmTime`: otherwise an
-  /// attacker behind the same relay could end the peer's handshake with a few first messages.
+  /// Finds capacity for a handshake that a source begins. If there are too many handshakes, the source that has begun
+  /// the most loses its oldest one. If that is the newcomer's own source, the oldest one is protected for `firmTime`.
+  /// Otherwise an attacker behind the same relay could end the peer's handshake with a few first messages.
   func room(for source: MessageSource, _ limits: SessionLimits, at now: Instant) -> Room {
     let begun = begun
     let own = begun[source, default: 0]
@@ -90,14 +90,14 @@ struct PeerRecord: Sendable {
     return ended
   }
 
-  /// Marks the session as wanted, at the handshake that this side has begun, or else at the newest one.
+  /// Records that the session is wanted: at the handshake that this side has begun, or else at the newest one.
   mutating func want() {
     guard let place = handshakes.firstIndex(where: \.isInitiator) ?? handshakes.indices.last else { return }
     handshakes[place].isWanted = true
   }
 
-  /// When this side begins a wanted handshake although the peer may have begun one; nil if this side has begun one, or
-  /// wants none.
+  /// Time at which this side begins a wanted handshake of its own beside one that the peer seems to have begun. Nil
+  /// if this side has begun one, or wants none.
   func courtesyEnd(_ limits: SessionLimits) -> Instant? {
     guard live == nil, initiator == nil else { return nil }
     return handshakes.filter(\.isWanted).map { $0.begunAt.advanced(by: limits.courtesy) }.min()
@@ -115,7 +115,7 @@ struct PeerRecord: Sendable {
     return handshakes[place].takeCopy(limits)
   }
 
-  /// Whether a handshake is under way that this side did not begin.
+  /// Whether a handshake is under way in which this side is the responder.
   var hasResponder: Bool { handshakes.contains { !$0.isInitiator } }
 
   /// The early messages from a source.
@@ -231,7 +231,7 @@ struct LiveSession: Sendable {
   private(set) var usedAt: Instant
   /// Number of messages in both directions.
   private(set) var messages = 0
-  /// When `messages` reached `SessionLimits.rekeyMessages`.
+  /// When `messages` reached `SessionLimits.rekeyMessages`; nil before.
   private(set) var filledAt: Instant?
   /// Whether a message from the peer was opened with these keys.
   var isProven = false
@@ -244,8 +244,8 @@ struct LiveSession: Sendable {
     (establishedAt, usedAt) = (now, now)
   }
 
-  /// Whether a first message from the peer may be as old as this session's handshake. Both sides then began at once,
-  /// and this side has just received the answer to its own.
+  /// Whether a first message from the peer may be as old as the handshake of this session. In that case both sides
+  /// began at the same time, and this side has just received the answer to its own first message.
   func isFresh(_ limits: SessionLimits, at now: Instant) -> Bool {
     isOurs && !isProven && establishedAt.duration(to: now) < limits.initiatorTimeout
   }
@@ -278,7 +278,7 @@ struct HalfOpen: Sendable {
   let end: Instant
   /// Whether data waits for the session. Another attempt follows the timeout then.
   var isWanted: Bool
-  /// Counts of invalid messages.
+  /// Numbers of invalid messages, by source.
   var bad = BadMessages()
   /// Number of copies of the first message that were sent.
   private(set) var copies = 0
@@ -323,7 +323,7 @@ struct HalfOpen: Sendable {
 
 /// Counts of the invalid messages of one handshake, by source.
 struct BadMessages: Sendable {
-  /// Maximum sources with a separate count; all others share one.
+  /// Maximum sources with a count of their own; all further sources share one.
   private static let sources = 16
 
   private var counts: [MessageSource: Int] = [:]

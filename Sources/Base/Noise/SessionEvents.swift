@@ -86,10 +86,10 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case wrongKey = "WrongKey"
   /// A message of a handshake for which this source has sent the maximum number of invalid messages.
   case tooManyBad = "TooManyBad"
-  /// More handshakes in a minute than this node may begin with one peer, or than one source may request under the
+  /// More handshakes in a minute than this side may begin with one peer, or than one source may cause under the
   /// identity of one peer.
   case peerRate = "PeerRate"
-  /// More handshakes in a minute than allowed in all, or from one source.
+  /// More handshakes in a minute than are allowed in all, or for one source.
   case rate = "Rate"
   /// More handshakes under way than are allowed.
   case halfOpenLimit = "HalfOpenLimit"
@@ -168,31 +168,35 @@ public struct SessionLimits: Hashable, Sendable {
   public var courtesy = Duration.seconds(1)
   /// Maximum peers with handshakes under way.
   public var halfOpen = 64
-  /// Maximum handshakes under way with one peer: in all, and begun by one source.
+  /// Maximum handshakes under way with one peer.
   public var handshakes = 32
+  /// Maximum handshakes under way with one peer that one source has begun.
   public var handshakesOfSource = 16
-  /// Time in which a handshake is not evicted for another one from its source: under its peer's name, and under other
-  /// names.
+  /// Time in which a handshake is not evicted for another one that its source begins under the same peer's name.
   public var firmTime = Duration.seconds(3)
+  /// Time in which a handshake is not evicted for another one that its source begins under a different peer's name.
   public var firmTimeOfMany = Duration.seconds(1)
-  /// The period of the next nine limits.
+  /// Period in which the limits from `perPeer` to `recoveries` apply.
   public var span = Duration.seconds(60)
-  /// Maximum handshakes in a span that this side wants: with one peer, and in all.
+  /// Maximum handshakes in a span that this side begins with one peer because it needs a session.
   public var perPeer = 10
+  /// Maximum handshakes in a span that this side begins with all peers because it needs sessions.
   public var inAll = 30
-  /// Maximum handshakes in a span that one source causes: under one name, and in all. They bound the work. The caller
-  /// may pass far fewer.
+  /// Maximum handshakes in a span that one source causes under one name. This bounds the work; the caller may pass
+  /// far fewer on.
   public var perPeerOfSource = 240
+  /// Maximum handshakes in a span that one source causes under all names.
   public var perSource = 960
-  /// Maximum handshakes in a span that all sources cause together, the additional reserve of each source, and maximum
-  /// sources with a reserve.
+  /// Maximum handshakes in a span that all sources cause together, beside their reserves.
   public var ofOthers = 2000
+  /// Number of handshakes in a span that each source may cause beyond `ofOthers`.
   public var reserve = 60
+  /// Maximum number of sources with a reserve.
   public var reserves = 64
-  /// Maximum handshakes in a span because messages cannot be opened, under the names of peers with sessions or without:
-  /// for one source, and in all. Each source has one more in addition. A handshake because of the third consecutive
-  /// message without a session does not count here.
+  /// Maximum handshakes in a span because messages of one source cannot be opened, under the names of peers with
+  /// sessions or without. A handshake because of the third consecutive message without a session does not count here.
   public var recoveriesOfSource = 10
+  /// Maximum of these handshakes in a span for all sources together. Beyond it each source may still cause one.
   public var recoveries = 20
   /// Minimum time between two replacements of a session by handshakes that the peer begins: a peer may restart several
   /// times a minute.
@@ -208,16 +212,18 @@ public struct SessionLimits: Hashable, Sendable {
   public var strangers = 64
   /// Maximum plaintext, in bytes.
   public var messageBytes = 65_535
-  /// Maximum number of early messages of one source that are stored for a peer. Bytes of early messages for all peers:
-  /// maximum of one source, and in all.
+  /// Maximum number of early messages of one source that are stored for a peer.
   public var earlyMessages = 4
+  /// Maximum bytes of the early messages of one source for all peers.
   public var earlyBytesOfSource = 64 << 10
+  /// Maximum bytes of the early messages of all sources for all peers.
   public var earlyBytes = 256 << 10
   /// Number of consecutive messages that no key opens before the engine begins a new handshake although there is a
   /// session. Without a session one message suffices: the peer has a session that this side has lost.
   public var undecryptable = 3
-  /// The age of a session, and the number of its messages in both directions, at which it is renewed.
+  /// Age at which a session is renewed.
   public var rekeyAge = Duration.seconds(3600)
+  /// Number of messages in both directions after which a session is renewed.
   public var rekeyMessages = 10_000
   /// Minimum time without messages before a renewal.
   public var rekeyIdle = Duration.seconds(5)

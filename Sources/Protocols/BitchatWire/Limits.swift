@@ -2,7 +2,8 @@ import Common
 
 /// Protocol constants, and limits of this implementation. Facts: bitchat.md sections 2, 4, 5, 7 and 9.
 public enum Limits {
-  /// Maximum payload of a packet, inflated or not, in bytes, as in the iOS app: a file of 1 MiB and its fields.
+  /// Maximum payload of a packet in bytes, inflated or not. It holds a file of 1 MiB with its fields, as in the iOS
+  /// app.
   public static let payloadBytes = 1_179_760
   /// Maximum expansion by inflate. Packets that claim more are invalid.
   public static let inflationRatio = 1032
@@ -30,10 +31,10 @@ public enum Limits {
 
   /// Maximum fragments of one packet.
   public static let fragments = 10_000
-  /// Maximum fragments of a packet that the Android app reassembles.
+  /// Maximum fragments of a packet that the Android app can reassemble.
   public static let fragmentsForAndroid = 256
-  /// Maximum fragments that reach an iPhone in time. It abandons a packet 30 s after the first fragment and receives
-  /// one per 25 ms. A tenth is reserved for other packets.
+  /// Maximum fragments of a packet that reaches an iPhone in time. The iPhone receives one fragment per 25 ms, and
+  /// abandons a packet 30 s after its first one. A tenth of this time is reserved for other packets.
   public static let fragmentsForIOS = 1080
   /// Maximum slice of a fragment, in bytes.
   public static let sliceBytes = 469
@@ -41,7 +42,7 @@ public enum Limits {
   public static let smallestSlice = 64
   /// Maximum frame that phones accept in one PDU, in bytes.
   public static let frameBytes = 512
-  /// Maximum frame, in bytes, if BlueZ on this node or on a neighbour loses longer writes.
+  /// Maximum frame in bytes where BlueZ, on this node or on a neighbour, loses longer writes.
   public static let olderFrameBytes = 509
   /// Frame size, in bytes, that every iPhone accepts: a write at its MTU of 185. Packets for a narrower link are
   /// fragmented for that link alone; otherwise one link at the minimum MTU could stop the node from sending to others.
@@ -49,7 +50,8 @@ public enum Limits {
 
   /// Time between fragments on a link to a phone. Facts: bitchat.md section 7.
   package static let fragmentPause = Duration.milliseconds(25)
-  /// Delay of a fragment that does not postpone the next one, because a busy machine wakes up late each time.
+  /// Maximum delay of a fragment that does not postpone the next one. A busy machine wakes up late each time, and the
+  /// delays would add up.
   package static let fragmentLateness = Duration.milliseconds(5)
 
   /// Maximum content of a file, in bytes.

@@ -4,7 +4,7 @@ import Crypto
 
 /// A characteristic of a Tuvali service. Facts: tuvali.md section 3.
 public enum Characteristic: CaseIterable, Hashable, Sendable {
-  /// Declared by the originals and never used.
+  /// Characteristics that the originals declare and never use.
   case requestSize, request
   /// Wallet to verifier: nonce and public key, `Identify`.
   case identify

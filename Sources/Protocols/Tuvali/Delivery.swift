@@ -5,13 +5,13 @@ struct Delivery: Sendable {
   let chunker: Chunker
   /// When the report is requested again; nil during a round.
   private(set) var reportDue: Instant?
-  /// When the report of this round was first requested.
+  /// When the report of this round was first requested; nil before.
   private(set) var askingSince: Instant?
   /// Whether this round repeats the chunks named by the last report.
   private(set) var isResending = false
 
   private let window: Int
-  /// Sequence numbers of this round; those before `next` are sent.
+  /// Sequence numbers of the chunks of this round. Those before the index `next` were sent.
   private var round: [Int]
   private var next = 0
   private var inFlight = 0
@@ -58,7 +58,7 @@ struct Delivery: Sendable {
     reportDue = due
   }
 
-  /// Ends the round once more, because no report arrived.
+  /// Ends the round again, so that the report is requested once more, because none arrived.
   mutating func askAgain() {
     reportDue = nil
     isRoundOpen = true

@@ -82,15 +82,15 @@ struct InvitationKeys: Sendable {
   }
 }
 
-/// Limits how often wallets without a session slot replace the QR code, because a person needs a second or two to scan
-/// it.
+/// Limits how often wallets that take no session slot replace the QR code, because a person needs a second or two to
+/// scan it.
 ///
-/// Each Identify uses one unit of the allowance to replace the code, while there are any. A wallet that gets a session
-/// slot returns its unit.
+/// Each Identify that replaces the code uses one unit of the allowance; without a unit the code stays. A wallet that
+/// gets a session slot returns its unit.
 struct CodeAllowance: Sendable {
-  /// Maximum number of codes that are replaced in a row.
+  /// Maximum number of units, that is, of codes that can be replaced without a pause.
   static let limit = 4
-  /// Time in which the allowance grows by one.
+  /// Time after which a used unit returns.
   static let interval = Duration.seconds(5)
 
   private var left = CodeAllowance.limit

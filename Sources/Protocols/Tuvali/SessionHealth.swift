@@ -33,7 +33,7 @@ struct SessionHealth: Hashable, Sendable {
 
   /// Limits within which a session does not lose its slot.
   struct Patience: Hashable, Sendable {
-    /// Maximum time without progress, and time after which the rate is measured.
+    /// Maximum time without progress, and minimum time before the rate is judged.
     var silence = Duration.seconds(5)
     /// Minimum rate, in bytes of the frame per second since the first size.
     var rate = 2000
@@ -45,7 +45,7 @@ struct SessionHealth: Hashable, Sendable {
   var announcedAt: Instant
   /// Time of the last progress.
   var progressAt: Instant
-  /// Maximum number of bytes of the frame received so far.
+  /// Greatest number of bytes of the frame that were received at one time.
   var bytes: Int
   /// Whether the credential is stored. Only the age then counts against the session, because the wallet waits for a
   /// verdict.

@@ -176,8 +176,9 @@ public struct VerifierEngine: Sendable {
   /// Number of links of sessions, except those that are being ended.
   private var heldLinks: Int { visits.count { !$0.isClosing } }
 
-  /// Ends a link in favour of a new one: the waiting link that has been silent longest. Otherwise it ends a link of a
-  /// distrusted peer, or else the link of the session that has been silent longest. Nil if no link may be ended.
+  /// Ends a link in favour of a new one: the waiting link that has been silent longest, or else a waiting link of a
+  /// distrusted peer. If there is neither, it ends the session whose wallet has been silent longest. Nil if no link may
+  /// be ended.
   private mutating func freeLink(for newcomer: WaitingLinks.Newcomer, at now: Instant) -> [Action]? {
     if let silent = waiting.longestSilent(configuration, at: now) {
       waiting.remove(silent)
@@ -319,7 +320,7 @@ public struct VerifierEngine: Sendable {
     return invite(at: now)
   }
 
-  /// Replaces the code after a wallet took a slot, if that wallet may have read the code that is shown.
+  /// Replaces the code after a wallet has taken a slot, if the wallet may have read the code that is now shown.
   private mutating func replaceCode(afterSlotOf index: Int, at now: Instant) -> [Action] {
     defer { visits[index].code = .old }
     switch visits[index].code {

@@ -156,8 +156,8 @@ extension VerifierEngine {
     public var announceTimeout = Duration.seconds(300)
     /// Number of session slots. A wallet holds one from its first size to the verdict.
     public var visitors = 4
-    /// Maximum time between steps of progress: the first size, or a new chunk. Also for decrypting and storing the
-    /// credential.
+    /// Maximum time without progress, which is the first size or a new chunk. It also limits the decryption, and the
+    /// storing of the credential.
     public var idleTimeout = Duration.seconds(60)
     /// Maximum time from the first size to the report on a complete frame; see `wholeTime`.
     public var transferTimeout = Duration.seconds(900)
@@ -177,7 +177,8 @@ extension VerifierEngine {
     public var links = Int.max
     /// Time for which a waiting link is not cut in favour of another one.
     public var arrivalTime = Duration.seconds(4)
-    /// Time after its Identify for which an idle wallet is not evicted, even if another wallet needs a link.
+    /// Time after its Identify in which a wallet that has announced no size is not disconnected, even if another
+    /// wallet needs one.
     public var idleSafety = Duration.seconds(2)
     /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)

@@ -14,7 +14,8 @@ struct VerifierSession: Sendable {
   let openedAt: Instant
   /// Whether another session of this peer failed recently.
   let isDistrusted: Bool
-  /// How the current QR code is handled when the wallet takes a slot.
+  /// Relation between the wallet and the current QR code, which decides whether the code is replaced when the wallet
+  /// takes a slot.
   var code = Code.old
   private let configuration: Configuration
   private let identify: Identify
@@ -25,9 +26,9 @@ struct VerifierSession: Sendable {
   private var announcedAt: Instant?
   /// Time of the last progress: the first size, or a chunk that made a frame longer than ever before.
   private var progressAt: Instant
-  /// Maximum number of bytes of a frame received so far.
+  /// Greatest number of bytes of a frame that were received at one time.
   private var mostBytes = 0
-  /// Time limit for the complete credential.
+  /// Time by which the credential must be complete.
   private var visitEnd: Instant
 
   /// Relation of the wallet to the current code.

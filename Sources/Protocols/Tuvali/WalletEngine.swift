@@ -26,7 +26,7 @@ public struct WalletEngine: Sendable {
   var connectEnd = Instant.zero
   /// Deadline for the verifier to receive the whole frame.
   var transferEnd = Instant.zero
-  /// Time of the last progress of the verifier, or of this machine's work on the credential.
+  /// Time of the last sign of progress: a packet of the verifier, or a step of this machine's work on the credential.
   var lastSign = Instant.zero
 
   enum State: Sendable {
@@ -35,7 +35,7 @@ public struct WalletEngine: Sendable {
     case connecting(Dialect)
     case discovering(Dialect, attempt: Int, retryAt: Instant?)
     case exchangingMTU(Dialect)
-    /// Waits for the verifier's responses to these subscriptions.
+    /// Waits until the verifier has responded to these subscriptions.
     case subscribing(Dialect, awaited: Set<Characteristic>)
     case identifying(Dialect, SessionKeys)
     case sealing(Dialect)

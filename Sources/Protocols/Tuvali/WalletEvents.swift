@@ -79,7 +79,7 @@ extension WalletEngine {
   public struct Progress: Hashable, Sendable {
     public var mtu = 0
     public var bytesExpected = 0
-    /// Bytes of the frame that were passed to the radio, without resent chunks.
+    /// Bytes of the frame that were passed to the radio. Resent chunks do not count.
     public var bytesSent = 0
     public var chunksExpected = 0
     /// Number of chunks named by the last report.

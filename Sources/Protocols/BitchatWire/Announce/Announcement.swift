@@ -35,7 +35,8 @@ public struct Announcement: WireValue, Hashable, Sendable {
   public let isEarshot: Bool
   /// Longest value, in bytes, that arrives when it is written to the sender, an Earshot peer. Nil if not announced.
   public let longestWrite: UInt16?
-  /// Envelopes that the sender carries per depositor that is not a favourite. Nil if not announced; the apps carry two.
+  /// Envelopes that the sender carries for each depositor that is not its favourite. Nil if not announced; the apps
+  /// carry two.
   public let courierPlaces: UInt8?
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.

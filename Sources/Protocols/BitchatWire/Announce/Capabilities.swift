@@ -27,7 +27,7 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
   /// `privateMedia` phones begin to send private files.
   public static let own: Capabilities = [.privateMedia, .privateMediaReceipts]
 
-  /// Whether the announced bits indicate an app that carries envelopes of others.
+  /// Whether the announced bits show that the app carries envelopes of others.
   ///
   /// The iOS app and Earshot couriers set bits beyond `privateMedia` and bit 14 (changing peer IDs). The Android app,
   /// which does not carry envelopes, sets only these. Peers without bits are Earshot relays or apps older than

@@ -16,11 +16,13 @@ import Noise
 public struct CourierEnvelope: WireValue, Hashable, Sendable {
   /// Maximum length of the ciphertext, in bytes.
   public static let ciphertextLimit = 16 << 10
-  /// Maximum lifetime, and tolerated difference between the clocks of couriers, in milliseconds.
+  /// Maximum lifetime of an envelope, in milliseconds.
   public static let lifetime: UInt64 = 24 * 3600 * 1000
+  /// Tolerated difference between the clocks of couriers, in milliseconds.
   public static let slack: UInt64 = 3600 * 1000
-  /// Copies of a new envelope of this node, and maximum that is honoured.
+  /// Number of copies that this node allows for a new envelope of its own.
   public static let firstCopies: UInt8 = 4
+  /// Maximum number of copies that is honoured in an envelope of another node.
   public static let mostCopies: UInt8 = 8
 
   public let tag: CourierTag

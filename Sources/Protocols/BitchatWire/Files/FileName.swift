@@ -2,8 +2,9 @@ import Common
 
 /// Sanitises file names chosen by other peers.
 public enum FileName {
-  /// Longest plain name, in characters and in bytes. File systems allow 255 bytes.
+  /// Maximum length of a plain name, in characters.
   public static let limit = 100
+  /// Maximum length of a plain name, in bytes. File systems allow 255.
   public static let byteLimit = 200
 
   /// Returns a name that is not a path and contains no invisible characters.
@@ -38,7 +39,7 @@ public enum FileName {
   }
 
   private static let lookedAt = 2000
-  /// Longest extension that is retained when a name is shortened, including the dot.
+  /// Maximum length of an extension that a shortened name retains, including the dot.
   private static let endingLimit = 12
 
   private static func fitted(_ name: [Unicode.Scalar]) -> String {

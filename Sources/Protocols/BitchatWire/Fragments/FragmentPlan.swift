@@ -7,7 +7,7 @@ import Bytes
 public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
-  /// Slice size, in bytes, of a public file on the widest links of older BlueZ.
+  /// Slice size of a public file on the widest links of a BlueZ that loses long writes, in bytes.
   public static let olderSlice = Limits.olderFrameBytes - 43
 
   /// Longest content of a file, in bytes, that the Android app reassembles.
@@ -26,8 +26,8 @@ public struct FragmentPlan: Hashable, Sendable {
     fragments * min(sliceBytes, olderSlice) - aroundContent
   }
 
-  /// Maximum bytes of a file packet beside the content: 32 header, 64 signature, 25 Noise, 18 records, 57 route with
-  /// seven peers, and about 300 for name and type.
+  /// Maximum bytes of a file packet beside the content. They are 32 of header, 64 of signature, 25 of Noise, 18 of
+  /// records, 57 of a route with seven peers, and about 300 for name and type.
   private static let aroundContent = 500
 
   /// Cuts the bytes of a packet, as received or as sent. Nil if the link is too narrow for fragments, or more than

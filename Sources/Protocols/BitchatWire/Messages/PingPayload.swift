@@ -12,8 +12,8 @@ import Crypto
 public struct PingPayload: WireValue, Hashable, Sendable {
   public let nonce: UInt64
   public let firstTimeToLive: UInt8
-  /// Number of fragments of a file after which the peer confirms the last one; nil if not requested. An answer has
-  /// none.
+  /// Interval at which the peer confirms fragments of a file: each confirmation is for the last of this number of
+  /// fragments. Nil if no confirmations are requested. An answer has none.
   public let interval: UInt8?
 
   public init(nonce: UInt64, firstTimeToLive: UInt8 = Limits.timeToLive, interval: UInt8? = nil) {

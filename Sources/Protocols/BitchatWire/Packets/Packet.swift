@@ -88,7 +88,7 @@ public enum PacketVersion: UInt8, CaseIterable, Hashable, Sendable {
   public var headerBytes: Int { self == .v1 ? 14 : 16 }
   /// Length of the payload length, and of the original size in a compressed payload section, in bytes.
   var lengthBytes: Int { self == .v1 ? 2 : 4 }
-  /// Maximum payload section, in bytes.
+  /// Maximum bytes of the payload section.
   var sectionLimit: Int { self == .v1 ? Int(UInt16.max) : Limits.payloadBytes }
 }
 
@@ -111,7 +111,7 @@ extension Packet {
     try signingPreimage(PayloadSection(sending: self))
   }
 
-  /// Bytes that the signature covers, with the payload in this form.
+  /// Returns the bytes that the signature covers if the payload is encoded as this section.
   package func signingPreimage(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
     var unsigned = self
     unsigned.timeToLive = 0
@@ -122,7 +122,7 @@ extension Packet {
     return bytes
   }
 
-  /// Encodes the packet without padding, with the payload in this form.
+  /// Encodes the packet without padding, with the payload encoded as this section.
   package func encoded(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
     guard payload.count <= Limits.payloadBytes else { throw .payloadTooLong(payload.count) }
     guard section.bytes.count <= version.sectionLimit, version == .v2 || route.isEmpty else { throw .needsVersion2 }
@@ -166,12 +166,12 @@ public enum Padding {
   static let blocks = [256, 512, 1024, 2048]
   package static let reserve = 16
 
-  /// Block size for a packet of `count` bytes; `count` if no block is large enough.
+  /// Returns the block size for a packet of `count` bytes; `count` if no block is large enough.
   public static func block(for count: Int) -> Int {
     blocks.first { count + reserve <= $0 } ?? count
   }
 
-  /// Length of a packet of `count` bytes after padding.
+  /// Returns the length of a packet of `count` bytes after padding.
   public static func paddedCount(of count: Int) -> Int {
     let block = block(for: count)
     return block - count > Int(UInt8.max) ? count : block

@@ -29,7 +29,7 @@ package struct PacketHeader {
 
   package enum Reading {
     case header(PacketHeader)
-    /// At least this number of bytes is needed to find the end of the packet.
+    /// The header is incomplete: at least this number of bytes is needed to find the end of the packet.
     case needs(Int)
     case refused(PacketError)
   }

@@ -59,8 +59,8 @@ public struct PacketView: Sendable {
     flags.contains(.signature) ? bytes[header.payloadEnd..<header.end] : nil
   }
 
-  /// Bytes for relaying: as received, including padding, with another TTL. Other changes could invalidate the signature
-  /// for some verifiers. Facts: bitchat.md section 2.1.
+  /// Returns the bytes to relay: as received, including padding, with another TTL. Any other change could invalidate
+  /// the signature for some verifiers. Facts: bitchat.md section 2.1.
   public func relayed(timeToLive: UInt8) -> [UInt8] {
     var copy = bytes
     copy[2] = timeToLive

@@ -60,7 +60,8 @@ package struct PayloadSection: Hashable {
     }
   }
 
-  /// Whether fewer than nine tenths of 256, or of the payload length if smaller, different byte values occur.
+  /// Whether the payload has few different byte values: less than nine tenths of 256, or of its length if that is
+  /// smaller.
   private static func isWorthCompressing(_ payload: [UInt8]) -> Bool {
     let most = min(payload.count, 256) * 9
     var seen = (UInt64.zero, UInt64.zero, UInt64.zero, UInt64.zero)

@@ -51,8 +51,8 @@ extension MessageType {
   /// have.
   package var isTranslated: Bool { rawValue < 32 && (Self.otherNumbers | 1 << 0x04) >> UInt32(rawValue) & 1 == 1 }
 
-  /// As `isTranslated`, without 04, which is a courier envelope in the live dialect. The live dialect does not use the
-  /// other types.
+  /// Whether the type is one of `isTranslated` and has no meaning in the live dialect. This excludes 04, which is a
+  /// courier envelope there.
   package var isNeverLive: Bool { rawValue < 32 && Self.otherNumbers >> UInt32(rawValue) & 1 == 1 }
 
   /// Bit set of the types 05 to 07, 0A to 0C, and 12.
@@ -69,10 +69,10 @@ extension MessageType {
     }
   }
 
-  /// Whether the type is that of public messages in a dialect. Type 04 also is that of courier envelopes.
+  /// Whether the type is that of public messages in some dialect. Type 04 is also that of courier envelopes.
   package var mayBePublicMessage: Bool { inLive == .message }
 
-  /// Whether the type is that of the first fragment of a packet in a dialect.
+  /// Whether the type is that of the first fragment of a packet in some dialect.
   package var mayBeFirstFragment: Bool {
     self == .fragment || self == SeedNumbers.seed.fragmentStart || self == SeedNumbers.mid2025.fragmentStart
   }

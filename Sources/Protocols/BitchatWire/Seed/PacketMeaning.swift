@@ -5,7 +5,7 @@ import Bytes
 ///
 /// The raw value is a name for reports.
 public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
-  /// The type alone determines the meaning.
+  /// The type has the same meaning in all dialects.
   case live
   case courier
   case seedMessage = "seed_message"

@@ -57,8 +57,9 @@ extension SignedForm {
   /// Length of a file, in bytes, up to which all forms are tried.
   private static let fileBytes = 64 << 10
 
-  /// Forms to try, the likeliest first. A long file is always fragmented, and relays do not recompress fragments. It
-  /// was therefore signed as received, or uncompressed. Deflating it to try others would take too long.
+  /// Returns the forms to try, the likeliest first. A long file is always fragmented, and relays do not recompress
+  /// fragments. Its signature therefore covers the received or the uncompressed form, and deflating it to try others
+  /// would take too long.
   fileprivate static func forms(of packet: Packet) -> [SignedForm] {
     guard packet.type == .fileTransfer else { return allCases }
     return packet.payload.count > fileBytes ? [.received, .plain] : [.received, .plain, .level6, .level5]

@@ -42,10 +42,10 @@ public struct SyncFilter: Hashable, Sendable {
     self.init(hashes: ids.prefix(most).map(Self.hash), bytes: bytes, falsePositives: falsePositives)
   }
 
-  /// Upper bound on the IDs that fit in `room` bytes, at least 1.
+  /// Returns an upper bound on the number of IDs that fit in `room` bytes, at least 1.
   private static func most(_ room: Int, _ p: Int) -> Int { max(1, 8 * room / (p + 2)) }
 
-  /// Maximum IDs in a filter of usual size.
+  /// Maximum number of IDs in a filter of the usual size, `Limits.filterBytes`.
   package static let mostUsual = most(Limits.filterBytes, p(0.01))
 
   /// Builds a filter of IDs given by their hashes.
@@ -123,7 +123,7 @@ public struct SyncFilter: Hashable, Sendable {
 struct BitReader {
   private let bytes: [UInt8]
   private var next = 0
-  /// Prefetched bits, left-aligned.
+  /// Prefetched bits, left-aligned; `held` is their number.
   private var window: UInt64 = 0
   private var held = 0
 
@@ -174,7 +174,7 @@ struct BitReader {
 /// Writes bits into bytes, most significant bit first.
 struct BitWriter {
   private var bytes: [UInt8] = []
-  /// Bits of the incomplete last byte, right-aligned.
+  /// Bits of the incomplete last byte, right-aligned; `count` is their number.
   private var pending: UInt64 = 0
   private var count = 0
 

@@ -3,7 +3,7 @@ import Loop
 /// Queue of checks with a bounded number in progress. The owner numbers the checks.
 @LoopActor
 public final class CheckQueue {
-  /// Maximum checks at a time. The checker serves four connections, also of other programs.
+  /// Maximum checks at the same time. The checker serves four connections, including those of other programs.
   public nonisolated static let width = 2
 
   private struct Entry {

@@ -19,7 +19,7 @@ struct CounterScreen: Sendable {
   private let showsCode: Bool
   private let hasKeys: Bool
   private var selected: String?
-  /// Time of the last change of the selection without a key press.
+  /// Time at which the selection last changed without a key press; nil if it never did.
   private var jumped: Instant?
   private var waiting: [WatchedTransfer] = []
   private var news: [Screen.Line] = []

@@ -18,7 +18,7 @@ final class SendCommand {
   private var isGone = false
   /// State of the transfer when it was cancelled; nil if it was not.
   private var stateAtCancel: String?
-  /// Whether the command ends before the verdict, for which the service continues to wait.
+  /// Whether the command ends before the verdict arrives. The service continues to wait for it.
   private var isLeft = false
 
   init(_ client: Client, _ line: ParsedCommand) {

@@ -12,7 +12,7 @@ final class WatchLink {
   private var registrations: [Registration] = []
   private var retry: Registration?
   private var owner: String?
-  /// Whether the list of the running service was read. It includes all changes signalled before.
+  /// Whether the objects of the running service were read. The list includes all changes that were signalled before.
   private var hasList = false
   /// Whether the first list was read.
   private var hasBegun = false

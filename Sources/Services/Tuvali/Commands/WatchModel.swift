@@ -14,14 +14,15 @@ struct WatchModel: Sendable {
   private(set) var verifier: VerifierView?
   private(set) var isServiceThere = false
   private var transfers: [String: WatchedTransfer] = [:]
-  /// Credentials that were reported, or left in the service, by path. Includes those whose object is gone.
+  /// Credentials that were reported, or left in the service, by object path. They stay here after their objects are
+  /// removed.
   private var known: [String: Known] = [:]
   private var knownInOrder: [String] = []
   private var jobs: [Job] = []
   private var current: Job?
-  /// Number of service runs seen.
+  /// Number of runs of the service that this command has seen.
   private var life = 0
-  /// Service run in which the current job began.
+  /// Run of the service in which the current job began, by its number.
   private var lifeOfJob = 0
   private var stopping: WatchEvent.StopReason?
   private var began: Instant?
@@ -45,8 +46,8 @@ struct WatchModel: Sendable {
 
   /// Maximum known credentials, many times more than a service stores (`KeptTransfers=`).
   private static let mostKnown = 4096
-  /// Tolerance for two readings of one time, in milliseconds: time services slew the clock, and files store whole
-  /// seconds.
+  /// Maximum difference of two readings of one time, in milliseconds. Time services slew the clock, and files store
+  /// whole seconds.
   private static let sameTime: UInt64 = 2000
 
   init(_ options: WatchOptions) { self.options = options }

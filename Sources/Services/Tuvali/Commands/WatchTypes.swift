@@ -54,10 +54,11 @@ enum WatchEvent: Sendable {
   case refused(code: String, sentence: String)
   /// All properties of a transfer, read for `WatchAction.look`.
   case looked(path: String, [String: DBusValue])
-  /// The credential of `WatchAction.take` was fetched and stored, or only its properties were read.
+  /// The credential of `WatchAction.take` was fetched and stored. Without `fetch`, its properties were read.
   case taken(path: String, TakenCredential)
   case notTaken(path: String, Failure)
-  /// The service has the verdict of `WatchAction.judge`; with the resulting properties of the transfer.
+  /// The service has received the verdict of `WatchAction.judge`. The properties are those of the transfer
+  /// afterwards.
   case judged(path: String, [String: DBusValue])
   case notJudged(path: String, Failure, [String: DBusValue])
   /// The operator has given a verdict.
@@ -117,7 +118,8 @@ struct WatchReport: Sendable, Equatable {
 /// Transfer in `earshot verifier watch`: its D-Bus properties, and the stage of its handling.
 struct WatchedTransfer: Sendable, Equatable {
   enum Stage: Sendable, Equatable {
-    /// Received before the command began, and fetched only on request; or could not be stored.
+    /// The credential was received before the command began and is fetched only on request, or it could not be
+    /// stored.
     case left
     /// The credential is being sent to the service.
     case underWay

@@ -49,8 +49,8 @@ extension Dialect {
       interval: interval)
   }
 
-  /// Terms of a person who waits at the kiosk: the advertisement has precedence. It pauses for at most two seconds if
-  /// it alternates with another dialect's, and four if another service's message has a time slice.
+  /// Terms of an advertisement for which a person waits at the kiosk: it has precedence over others. It pauses for at
+  /// most 2 s while another dialect's advertisement has its time slice, and 4 s if another service has one, too.
   public static let advertisingTerms = AdvertisingTerms(.person)
 
   /// LE general discoverable, BR/EDR not supported. The Android verifier omits the second bit, which wallets ignore.

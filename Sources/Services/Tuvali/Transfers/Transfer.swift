@@ -101,7 +101,8 @@ public final class Transfer {
   /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock. 0 while no verdict is
   /// awaited or the phone is not connected.
   public private(set) var verdictDeadline: Int64 = 0
-  /// Since when the credential waits for a verdict or for fetching, and when it expires; nil if none waits.
+  /// Time from which the credential has waited for a verdict or for fetching, and the time at which it expires; nil
+  /// if none waits.
   public private(set) var waiting: Range<Instant>?
 
   private let scheduler: any Scheduler
@@ -110,7 +111,7 @@ public final class Transfer {
   private var received: Instant?
   private var verdictEnd: Instant?
   private var lastShown = Instant.zero
-  /// Last result of `date`, in milliseconds since 1970-01-01 UTC.
+  /// Result of the last call of `date`, in milliseconds since 1970-01-01 UTC.
   private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 

@@ -19,7 +19,7 @@ struct CredentialCapacity {
 
   private let limit: Int
   private let byteLimit: Int
-  /// Permanently stored credentials, and those of them without a verdict.
+  /// Number and bytes of the permanently stored credentials, and of those among them that have no verdict.
   private var kept = 0, keptBytes = 0, unjudged = 0, unjudgedBytes = 0
   private let quota: Int
   private let byteQuota: Int
@@ -42,8 +42,8 @@ struct CredentialCapacity {
     }
   }
 
-  /// Maximum credentials without a verdict: the capacity minus one per session slot. The whole capacity if the result
-  /// would be below half of it, or if the service accepts credentials by itself.
+  /// Maximum number of credentials without a verdict: the capacity minus one for each session slot. It is the whole
+  /// capacity if less than half would be left, or if the service accepts credentials by itself.
   static func quota(_ settings: VerifierService.Settings) -> Int {
     let (limit, slots) = (settings.keptTransfers, settings.engine.visitors)
     return settings.decision == .accept || limit < 2 * slots ? limit : limit - slots

@@ -7,11 +7,11 @@ import Transfers
 /// Checks the credentials of transfers: queues the checks, and monitors whether there is a checker.
 @LoopActor
 final class CredentialChecks {
-  /// Interval of looking for the socket while there is no checker.
+  /// Interval at which the socket of a missing checker is looked for.
   static let searchInterval = Duration.seconds(60)
 
   struct Counters: Hashable {
-    /// Number of the checker's verdicts, and of those that were `valid`.
+    /// Number of verdicts of the checker (`checked`), and of those that were `valid`.
     var checked: UInt64 = 0, valid: UInt64 = 0
     /// Number of checks that ended without a verdict.
     var failed: UInt64 = 0

@@ -31,7 +31,7 @@ struct CredentialStorePlan: Sendable {
     }
 
     let kind: Kind
-    /// When the disk begins to count as hanging.
+    /// Time after which the operation counts as hanging.
     let patienceEnds: Instant
     /// Whether `patienceEnds` has passed. Callers then do not wait for the disk until the operation ends.
     var isStalled = false
@@ -46,7 +46,7 @@ struct CredentialStorePlan: Sendable {
   }
 
   private(set) var settings: CredentialStoreSettings
-  /// Whether there is a disk; otherwise credentials are stored in memory only.
+  /// Whether there is a disk. Without one, credentials are stored in memory only.
   let hasDisk: Bool
   /// Time at which `Event.timer` is due; nil if nothing is scheduled.
   var deadline: Instant?
@@ -268,7 +268,7 @@ extension CredentialStorePlan {
     case verdict(SpoolID, [UInt8])
     /// A credential is no longer needed. The caller is answered when its removal is durable, or the disk fails.
     case remove(SpoolID, asker: Int)
-    /// The caller is answered when no operation is due except failed ones, or after `limit`.
+    /// A caller waits until no operation is due except failed ones. It is answered then, or after `limit`.
     case awaitIdle(asker: Int, limit: Duration)
     case settings(CredentialStoreSettings)
     /// Few numbers of transfers are free.
@@ -320,7 +320,7 @@ extension CredentialStorePlan {
     case open(Look)
     /// Inspect the spool again. `Event.inspected` has the result.
     case inspect(Look)
-    /// Write a record. `Event.done` answers this and the next five.
+    /// Write a record. `Event.done` answers this action and the next five.
     case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)
     /// Mark a credential in the spool as accepted.
     case accept(SpoolID)

@@ -8,7 +8,7 @@ struct StoredCredential: Sendable {
   /// State of the file on disk.
   enum File: Hashable {
     case absent
-    /// Writing the file was begun, so it may exist.
+    /// Writing the file has begun and not ended, so it may exist.
     case uncertain
     case present(isAccepted: Bool)
   }

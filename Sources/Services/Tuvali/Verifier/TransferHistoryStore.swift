@@ -46,7 +46,7 @@ public final class TransferHistoryStore {
   private var reading = 0
   /// Whether old entries must be removed even if no entry is added.
   private var isPruneDue = false
-  /// Numbers of listed transfers whose result is recorded.
+  /// Numbers of the listed transfers whose results are recorded already.
   private var recorded: Set<Int> = []
   private var backoff = Backoff()
   private let idlers = IdleWaiters()

@@ -2,11 +2,11 @@ import Common
 import Journal
 import Radio
 
-/// Decides which transfers and warnings about phones the verifier writes to the journal.
+/// Decides which transfers, and which warnings about phones, the verifier writes to the journal.
 ///
-/// Each phone has a number of transfers per minute, and the same number of warnings outside of written transfers, so
-/// its ordinary transfers cannot hide a failure. All lines of a transfer are written, or none. If only the end must be
-/// written, the start is written before it.
+/// Each phone has a quota of transfers per minute, and an equal quota of warnings outside of written transfers, so
+/// that its ordinary transfers cannot hide a failure. Either all lines of a transfer are written, or none. If only
+/// the end must be written, the start is written before it.
 struct TransferJournal {
   private struct Key: Hashable {
     enum Kind { case transfer, warning }

@@ -22,7 +22,7 @@ extension VerifierService {
     public var keptTransfers: Int
     /// Maximum links of all peers.
     public var links = 64
-    /// Maximum links per address: a second one may arrive before the end of the first is known.
+    /// Maximum links per address. A second one may come up before the end of the first one is known.
     public var linksPerPeer = 2
     /// Limits on stored credentials.
     public var vault = CredentialStoreSettings()

@@ -34,14 +34,14 @@ public final class VerifierService {
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
   private(set) var addresses: [LinkID: BluetoothAddress] = [:]
-  /// Transfers of the wallets being served, by link.
+  /// Transfers of the wallets that are being served, by link.
   var visits: [LinkID: Transfer] = [:]
   private var statusWatch: Registration?
   /// Inhibits other services' radio use while a session slot is in use.
   private var quiet: Registration?
-  /// Link to which the last verification status was queued.
+  /// Link on which a verification status was last queued.
   private var sentStatus: LinkID?
-  /// Capacity last reported to the engine.
+  /// Capacity that was last reported to the engine.
   private var knownRoom: VerifierEngine.Room?
   /// The load that was last written to the journal.
   private var knownLoad = CredentialCapacity.Load.Kind.normal
@@ -399,7 +399,7 @@ extension VerifierService: GATTServerDelegate {
 }
 
 extension VerifierService {
-  /// State of connected peers, which is dropped with their links.
+  /// Amounts of the state for connected peers. All of them are 0 when no link is up.
   struct Held: Hashable {
     var links = 0
     var waitingLinks = 0
