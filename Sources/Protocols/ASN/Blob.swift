@@ -79,8 +79,9 @@ public struct BlobHeader: Hashable, Sendable {
   public let epoch: UInt64
   /// The blob's name; nil if the name is not valid. A blob without a valid name is never stored.
   public let name: BlobName?
-  /// Offset of the content, and the size of the whole blob, in octets.
+  /// Offset of the content in the whole blob, in octets.
   public let contentStart: Int
+  /// Size of the whole blob, in octets.
   public let size: Int
 
   public init(
@@ -138,7 +139,7 @@ public struct BlobName: Hashable, Sendable, Comparable {
   /// Whether links to the blob are made in a directory below the name, each named by the blob's sum.
   public var isDerived: Bool { text.hasSuffix("/") || isMessage }
 
-  /// The name of the link to a blob with this name and the given sum in its owner's directory.
+  /// Returns the name that the link to a blob with this name and sum has in its owner's directory.
   public func link(_ sum: Sum) -> String {
     let base = String(sum.hex.prefix(64))
     if isMessage { return "asn/messages/" + base }

@@ -136,7 +136,7 @@ public protocol BlobStore: Sendable {
   func links(_ owner: UserKey, prefix: String, after: String?, limit: Int) throws(StoreError) -> [Link]
   /// Links to a blob, without hidden ones.
   func links(to sum: Sum) throws(StoreError) -> [Link]
-  /// Links that a removal hid; only those to one blob, unless `sum` is nil.
+  /// Links that a removal hid: those to the blob `sum`, or to any blob if `sum` is nil.
   func hiddenLinks(removal: Sum, of sum: Sum?) throws(StoreError) -> [Link]
   func linkCount(_ owner: UserKey) throws(StoreError) -> Int
 

@@ -34,8 +34,9 @@ public enum ClientError: Error, Hashable, Sendable {
 /// Facts: asn.md sections 3 to 6
 public struct ClientSession: Sendable {
   public struct Configuration: Sendable {
-    /// The service's public encryption key and the initial nonce, 24 octets.
+    /// The service's public encryption key.
     public var service: X25519.PublicKey
+    /// The service's initial nonce, 24 octets.
     public var nonce: [UInt8]
     public var user: UserKey
     /// The user's authentication key, which signs the login.

@@ -11,8 +11,9 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     /// The service's encryption and authentication keys.
     public var service: UserKey
     public var serviceAuthentication: Ed25519.PublicKey
-    /// The administrator's keys; nil if there is no administrator.
+    /// The administrator's encryption key, which identifies it; nil if there is no administrator.
     public var admin: UserKey?
+    /// The administrator's authentication key, which signs its logins; nil if there is no administrator.
     public var adminAuthentication: Ed25519.PublicKey?
     /// Who may create users of the kind `actual`: only the administrator with `newuser`, or every user, also by a first
     /// login.
@@ -29,7 +30,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   public var configuration: Configuration
   public internal(set) var store: Store
   public private(set) var marks = CurrentMarks()
-  /// The session that set a user's current mark.
+  /// The session that set the current mark of each user.
   private var markers: [UserKey: SessionID] = [:]
   /// Whether the request in progress has changed the store.
   private var hasWritten = false

@@ -3,7 +3,7 @@
 /// Names may be added in any order. The names of one directory are added in ascending order, so that reading a
 /// directory stops at the end of the portion.
 final class ListPage {
-  /// The position from which a directory is read for a portion. All names of the directory begin with the same text.
+  /// The start of reading a directory for a portion. All names of the directory begin with the same text.
   enum Start: Equatable {
     case first
     /// Read the directory after this name.

@@ -20,9 +20,9 @@ struct Outbox: Sendable {
   private var items = Fifo<Item>()
   /// Number of octets of the first PDU that are already sealed.
   private var position = 0
-  /// Octets of PDUs for this session only. A PDU counts until it is completely sealed.
+  /// Octets of the PDUs that only this session sends. A PDU counts until it is completely sealed.
   private(set) var own = 0
-  /// Octets of pushed blobs, which other sessions may share.
+  /// Octets of the pushed blobs, whose memory other sessions may share.
   private(set) var shared = 0
   /// Number of segments that the remaining PDUs need.
   private(set) var segments = 0

@@ -55,9 +55,9 @@ public struct Publisher: Sendable {
     public var namesPerUser = 100_000
     /// Maximum size of all blobs and links, in octets; each link counts as a fixed number.
     public var store: UInt64 = 10 * 1024 * 1024 * 1024
-    /// Maximum octets of the blobs that one user wrote, and maximum users that it created. The administrator and the
-    /// service have no such limits.
+    /// Maximum octets of the blobs that one user wrote. The administrator and the service have no such limit.
     public var storePerUser: UInt64 = 1024 * 1024 * 1024
+    /// Maximum number of users that one user created. The administrator and the service have no such limit.
     public var usersPerUser = 1000
 
     public init() {}

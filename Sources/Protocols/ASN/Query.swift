@@ -35,7 +35,7 @@ struct Query<Store: BlobStore> {
   /// The answer to `echo`.
   static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
 
-  /// The answer to a command that made a blob: the sum of the blob.
+  /// Returns the answer to a command that made a blob: the sum of that blob.
   static func answer(_ sum: Sum, _ dialect: Dialect) -> [UInt8] {
     Array((dialect == .seed ? sum.hex : sum.hex.prefix(8) + "...\n").utf8)
   }

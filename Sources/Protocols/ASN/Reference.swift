@@ -14,10 +14,10 @@ public struct Reference: Hashable, Sendable {
     case own(String)
     /// Names in the directories of all users.
     case everybody(String)
-    /// A sum, written in a form that cannot be anything else.
+    /// A sum, written in a form that no other target has.
     case sum(HexPrefix)
     case allSums
-    /// Names of a user, written in a form that cannot be anything else.
+    /// Names of a user, written in a form that no other target has.
     case user(HexPrefix, String)
     /// Digits without a slash: a user, a sum, or a name in the login's own directory.
     case digits(HexPrefix)

@@ -38,8 +38,9 @@ public enum ServerAction: Sendable {
 /// input is read, pending requests are answered, and the client is redirected to the same server.
 public struct ServerSession: Sendable {
   public struct Configuration: Sendable {
-    /// The service's key pair and the initial nonce, 24 octets.
+    /// The service's secret encryption key.
     public var encryption: X25519.PrivateKey
+    /// The service's initial nonce, 24 octets.
     public var nonce: [UInt8]
     public var dialect = Dialect.seed
     /// Whether the transport has pings and frames, in which case the first frame must be the key.
@@ -55,8 +56,9 @@ public struct ServerSession: Sendable {
     public var waiting = 4 * 1024 * 1024
     /// Maximum number of octets that are sealed before the transport has accepted the earlier ones.
     public var window = 64 * 1024
-    /// Maximum number of commands and blobs per second, and in one burst.
+    /// Maximum number of commands and blobs per second.
     public var commands = 50
+    /// Maximum number of commands and blobs in one burst.
     public var burst = 200
     public var keyTime = Duration.seconds(10)
     public var loginTime = Duration.seconds(10)
@@ -78,8 +80,9 @@ public struct ServerSession: Sendable {
     /// Size of the request, in octets.
     let octets: Int
     var outcome: StoreOutcome?
-    /// Number of blobs in the outcome's stream that were sent, and whether more were requested from the store.
+    /// Number of blobs in the outcome's stream that were sent.
     var streamed = 0
+    /// Whether more blobs of the stream were requested from the store.
     var isLoading = false
     /// Size of the request in octets, or of its answer if there is one.
     var held: Int { outcome?.octets ?? octets }
@@ -95,7 +98,8 @@ public struct ServerSession: Sendable {
   public let id: SessionID
   public private(set) var state = SessionState.opened
   public private(set) var login: Login?
-  /// Whether the client has sent a segment under the key of its login. A replayed login never does.
+  /// Whether the client has sent a segment under the key of its login. A replayed login is never confirmed in this
+  /// way.
   public private(set) var isConfirmed = false
   /// Octets of segments that the transport has not written.
   public private(set) var waiting = 0

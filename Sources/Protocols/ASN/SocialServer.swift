@@ -34,7 +34,7 @@ public struct SocialServer: Sendable {
     public var newUsersPerAddress = 20
     /// Maximum number of new blobs of each user in a second.
     public var blobs = 20
-    /// Number of names per second, and in one burst, with which the server compares the references of one user.
+    /// Number of names per second, and at one moment, that the server may compare with the references of one user.
     public var lookups = Limits.lookups * Limits.namesInLookup
 
     public init(session: ServerSession.Configuration) { self.session = session }
@@ -74,7 +74,7 @@ public struct SocialServer: Sendable {
     var name: String?
     /// Whether blobs are pushed to the session, because it is logged in and not paused.
     var isLoggedIn = false
-    /// Whether the session has been logged in before.
+    /// Whether the session has been logged in at any time.
     var isKnown = false
     /// Requests that wait for their user's rate limit, or for memory for their answers.
     var queue = Fifo<Job>()
@@ -598,7 +598,7 @@ public struct SocialServer: Sendable {
     return isGranted
   }
 
-  /// Counts names that the store compared for a user. Further lookups wait until the excess is within the limit again.
+  /// Counts names that the store compared for a user. While they exceed the limit, further lookups wait.
   private mutating func spendLookups(_ names: Int, of user: UserKey, at now: Instant) {
     var rate = rate(of: user)
     _ = rate.lookups.take(0, at: now)

@@ -13,7 +13,7 @@ public struct SessionID: Hashable, Sendable, Comparable {
 /// A request of a session to the store.
 public struct StoreRequest: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// Look up the user, and check its signature of its key.
+    /// Look up the user, and check the signature with which it signed its own key.
     case login(UserKey, signature: [UInt8])
     case exec(Command)
     /// Publish a blob that was sent as an object; it gets no acknowledgement.

@@ -4,10 +4,11 @@ import LocalSockets
 import Loop
 import TLS
 
-/// The PEM files of a `wss:` server.
+/// Paths of the PEM files of a `wss:` server.
 public struct CertificateFiles: Hashable, Sendable {
-  /// The certificate, followed by its chain.
+  /// File with the certificate, followed by its chain.
   public let chain: String
+  /// File with the secret key.
   public let key: String
 
   public init(chain: String, key: String) { (self.chain, self.key) = (chain, key) }

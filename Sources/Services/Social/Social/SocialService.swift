@@ -14,7 +14,7 @@ public final class SocialService<Store: BlobStore> {
   private let epoch: @LoopActor () -> UInt64
   private var server: SocialServer
   private var connections: [SessionID: any StreamConnection] = [:]
-  /// The session of each request that is in the store.
+  /// The session that made each request that is in the store.
   private var jobs: [UInt64: SessionID] = [:]
   private var listeners: [ListenAddress: [Registration]] = [:]
   private var inherited: [Registration] = []
@@ -28,7 +28,7 @@ public final class SocialService<Store: BlobStore> {
   private var isStopped = false
   /// Called when the last session has ended, after `stop`.
   private var onRest: (@LoopActor () -> Void)?
-  /// Whether no connection is read, because requests use their maximum memory.
+  /// Whether no connection is read, because requests use as much memory as they may.
   private var isCrowded = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.timeHasCome() }
 
@@ -43,7 +43,7 @@ public final class SocialService<Store: BlobStore> {
   /// The certificate for future connections to `wss:` addresses; nil closes them.
   public var identity: TLSIdentity?
 
-  /// Connections that were refused before or during the handshake of WebSocket.
+  /// Number of connections that were refused before or during the handshake of WebSocket.
   public private(set) var refusedUpgrades: UInt64 = 0
 
   private static var greetingLimit: Int { 256 }

@@ -8,9 +8,9 @@ import WebSocket
 @LoopActor
 final class WebSocketGreeting {
   enum Outcome {
-    /// The handshake is complete. `rest`: octets that arrived after it.
+    /// The handshake is complete. `rest` has the octets that arrived after it.
     case accepted(WebSocketStream, rest: [UInt8])
-    /// The client sent another request, or exceeded the time limit; the connection is closed.
+    /// The client did not request a WebSocket at this path, or exceeded the time limit. The connection is closed.
     case refused
     case disconnected
   }

@@ -23,7 +23,7 @@ final class SessionControl {
   private let bus: BusConnection
   private let manager: ObjectPath
   private var sessions: [UInt64: SocialSession] = [:]
-  /// Number of calls of Connect whose keys are being read.
+  /// Number of calls of Connect that wait until the keys are read.
   private var opening = 0
   private var last: UInt64 = 0
   /// The memory of all sessions.
@@ -157,8 +157,9 @@ final class SocialSession {
   private var object: ExportedObject?
   private var watch: Registration?
   private var blobs = ArrivedBlobs()
-  /// Number of calls of Exec without an answer, and the bytes of their inputs.
+  /// Number of calls of Exec without an answer.
   private var requests = 0
+  /// Bytes of the inputs of these calls.
   private var requestBytes = 0
   private var reason = ""
 

@@ -18,11 +18,11 @@ final class SocialControl {
 
   /// Maximum bytes of a backup that are copied at one time.
   private nonisolated static let slice = 1 << 20
-  /// The file in the state directory to which a backup is written before it is copied.
+  /// Name of the file in the state directory to which a backup is written before it is copied to the program's file.
   private nonisolated static let backup = "backup.db"
-  /// Maximum names that one call of List returns.
+  /// Maximum number of names that one call of List returns.
   private nonisolated static let namesOfOneList = 16_384
-  /// Time after a change when the sizes of the store are read again.
+  /// Time from a change until the sizes of the store are read again.
   private static let refreshTime = Duration.milliseconds(100)
 
   let service: SocialService<SQLiteBlobStore>

@@ -23,8 +23,9 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   private var hasApplied = false
   /// The reason why the open transaction is lost.
   private var lost: ASN.StoreError?
-  /// Files that were written since the last commit, and files to remove.
+  /// Blobs whose files were written since the last commit.
   private var written: Set<Sum> = []
+  /// Blobs whose files are removed after the next commit.
   private var removable: Set<Sum> = []
   /// Number of blobs whose file was missing when the store was opened.
   public private(set) var missingFiles = 0
