@@ -32,12 +32,12 @@ struct SecretRemainsTests {
     #expect(isWiped)
   }
 
-  /// Fills memory with a pattern, and keeps that memory from being freed: whether `free` overwrites it is not
+  /// Fills memory with a pattern, and prevents that this memory is freed. Whether `free` overwrites memory is not
   /// tested here.
   private struct HoldingRandom: RandomSource {
     let pattern: [UInt8]
     var address: UnsafeRawPointer?
-    /// The unowned reference keeps the memory allocated, while the array stays the only owner of its bytes.
+    /// The unowned reference prevents that the memory is freed, while the array stays the only owner of its bytes.
     unowned var memory: AnyObject?
 
     mutating func fill(_ bytes: inout [UInt8]) {

@@ -55,7 +55,7 @@ struct AgainTests {
     #expect(pair.counters(0).begun == 1)
   }
 
-  @Test("A session requested just after the peer's first message is begun after 1 s")
+  @Test("A session that is requested just after a first message of the peer is begun by this side after 1 s")
   func courtesy() {
     for age in [0, 5] {
       var pair = Pair()

@@ -79,7 +79,7 @@ struct ReplacementTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("The last proven keys stay stored after two new sessions in a row that the peer did not prove")
+  @Test("The keys that the peer last proved stay stored after two new sessions that the peer did not prove")
   func unprovenTwice() {
     var pair = Pair.proven()
     pair.say([1], from: 0)

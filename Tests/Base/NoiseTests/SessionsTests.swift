@@ -52,7 +52,8 @@ struct SessionsTests {
     #expect(sealed.count == 65_555)
   }
 
-  /// Visits every order in which the messages under way can arrive, overtaking included.
+  /// Calls `visit` for every order in which the messages under way can arrive, including those in which one overtakes
+  /// another.
   private static func everyOrder(_ pair: Pair, _ visit: (Pair) -> Void) {
     if pair.air.isEmpty { return visit(pair) }
     for index in pair.air.indices {

@@ -37,7 +37,7 @@ struct SourceTests {
     #expect(canTalk && pair.counters(0).begun == 1)
   }
 
-  @Test("A first message evicts half-open handshakes of its own source that are three seconds old")
+  @Test("A first message evicts half-open handshakes of its own source only if they are three seconds old")
   func olderForged() {
     var pair = Pair { $0.handshakesOfSource = 4 }
     for _ in 0..<4 { pair.forge(to: 1) }

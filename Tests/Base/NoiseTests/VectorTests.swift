@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Noise vectors")
 struct VectorTests {
-  /// Runs a handshake's messages, each written by one side as in the vector and read by the other; then the transport
-  /// messages, whose nonces count up from 0 in each direction.
+  /// Runs a handshake: one side writes each message as in the vector, and the other side reads it. Then it runs the
+  /// transport messages, whose nonces count up from 0 in each direction.
   private static func play(
     _ messages: [(payload: [UInt8], wire: [UInt8])], _ sides: (Handshake, Handshake),
     _ ephemerals: ([UInt8], [UInt8]), isOneWay: Bool, hash: [UInt8]

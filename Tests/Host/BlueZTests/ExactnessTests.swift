@@ -14,7 +14,7 @@ struct ExactnessTests {
   static let first = "00:AA:02:00:00:01"
   static let second = "00:AA:02:00:00:02"
   static let hear = Service.id(0xFE03)
-  /// A release that cannot tell clients apart, and one that can.
+  /// A release of BlueZ that cannot distinguish clients, and one that can.
   static let versions = [BlueZVersion(5, 66), BlueZVersion(5, 82)]
 
   /// A radio with two connected, subscribed clients.

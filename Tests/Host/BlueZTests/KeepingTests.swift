@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Registrations after restarts and outages")
+@Suite("Registrations at bluetoothd after restarts and outages")
 struct KeepingTests {
   init() { EventLoop.shared.runInBackground() }
 

@@ -70,7 +70,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("An only client that has subscribed gets the value through bluetoothd and not by raw HCI")
+  @Test("If the only client has subscribed, it gets the value through bluetoothd and not by raw HCI")
   @LoopActor
   func subscribed() async throws {
     let (raw, service) = (FakeRawHCI(), Service())

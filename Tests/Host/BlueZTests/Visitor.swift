@@ -70,7 +70,7 @@ extension Rig {
     return peer
   }
 
-  /// A visitor with a link to a discovered peer whose services it has discovered.
+  /// Makes a service with a link to a peer, and waits until it has discovered the peer's services.
   func visit(_ peer: FakePeer) async throws -> Visitor {
     let visitor = Visitor()
     try visitor.connect(with: radio, to: peer)

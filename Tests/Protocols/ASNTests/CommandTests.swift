@@ -388,7 +388,7 @@ struct CommandTests {
     #expect(world.peers[alice.id]?.answers.last?.time == world.epoch)
   }
 
-  @Test("The trace of a session lists the PDUs of this session without their contents")
+  @Test("The trace of a session lists only this session's PDUs, without their contents")
   func trace() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))

@@ -17,7 +17,7 @@ struct RemovalTests {
     return try #require(answers.dropFirst(before).last).result
   }
 
-  @Test("A removed blob cannot be found until its removal is removed, and then has its links again")
+  @Test("A blob that was removed cannot be found, and has its links again when the removal itself is removed")
   func removeAndRevert() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))

@@ -221,7 +221,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A suspended session answers a command with result 7")
+  @Test("A paused session answers a command with result 7")
   func suspendedCommand() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)

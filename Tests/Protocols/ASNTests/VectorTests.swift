@@ -104,7 +104,7 @@ struct VectorTests {
     Issue.record("the session has no quit")
   }
 
-  /// What a store would answer; the sum is that of the vector, which depends on random octets.
+  /// Returns the outcome that a store would give. The sum is that of the vector, which depends on random octets.
   private static func outcome(_ request: StoreRequest, _ admin: UserKey) -> StoreOutcome {
     var outcome = StoreOutcome()
     switch request.kind {
@@ -161,7 +161,7 @@ struct VectorTests {
     }
   }
 
-  /// What is wrong with each; the segments end the stream, the PDUs are refused.
+  /// The fault of each malformed input. A malformed segment ends the stream, and a malformed PDU is refused.
   static let malformed: [String: String] = [
     "bad_magic": "blob(bad value in magic)", "name_overruns": "blob(truncated: 255 bytes needed, 15 available)",
     "short_blob_header": "blob(truncated: 32 bytes needed, 26 available)", "version_5": "version(5)",

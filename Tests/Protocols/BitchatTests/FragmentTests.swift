@@ -56,7 +56,7 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
   }
 
-  @Test("A fragment with a different total or slice, or too many bytes, does not end its set")
+  @Test("A fragment with another total or slice, or one that makes its packet too long, does not end the packet's set")
   func contradictions() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)

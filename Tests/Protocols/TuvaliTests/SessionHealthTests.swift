@@ -31,7 +31,7 @@ struct SessionHealthTests {
     #expect(standing.fault(at: Self.now) == fault)
   }
 
-  @Test("Idle sessions rank below slow ones, and slow ones below old ones")
+  @Test("An idle session is preempted before a slow one, and a slow one before an old one")
   func order() {
     let old = Self.standing(age: 60_000, silence: 1, bytes: 200_000)
     let slow = Self.standing(age: 6000, silence: 1, bytes: 6000)
@@ -46,7 +46,7 @@ struct SessionHealthTests {
     #expect(SessionHealth.worst(of: [nil], at: Self.now) == nil)
   }
 
-  @Test("The session with the worst health fault is preempted, and none is if no session has a fault")
+  @Test("The session with the worst fault is preempted, and none is if no session has a fault")
   func randomHalls() {
     var gone = 0
     for seed in UInt64(0)..<2000 {

@@ -4,8 +4,8 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier whose time, wallets and service the test plays. Its actions are returned as text. It has one session
-/// slot, unless a test says otherwise.
+/// A verifier engine whose time, wallets and service are played by the test. Its actions are returned as text. It has
+/// one session slot unless a test sets another number.
 struct VerifierBench {
   typealias Event = VerifierEngine.Event
 

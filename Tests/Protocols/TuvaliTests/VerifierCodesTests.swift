@@ -96,7 +96,7 @@ struct VerifierCodesTests {
     #expect(TuvaliError.wrongCode.sentence.contains("Scan the code that is shown now."))
   }
 
-  @Test("A frame that no key decrypts fails with wrongCode; one that decrypts to something other than text does not")
+  @Test("A frame that no key decrypts fails with wrongCode, and one that decrypts to invalid text with another error")
   func otherFaults() throws {
     for (text, reason) in [(nil, "wrongCode"), ([0xFF, 0xFE], "protocolViolation")] as [([UInt8]?, String)] {
       var bench = VerifierBench()
@@ -204,7 +204,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("Repeating Identify does not extend the time of a session slot")
+  @Test("Repeating Identify does not extend the time for which a wallet may hold its session slot")
   func beginningAnew() throws {
     var bench = VerifierBench()
     _ = try bench.admit()

@@ -123,7 +123,7 @@ struct VerifierFrameTests {
     #expect(bench.announce(17) == ["tell 1 announced"])
   }
 
-  @Test("A value requests a report from the verifier only if its first byte is 1")
+  @Test("A write requests a report from the verifier only if its first byte is 1")
   func singleBytes() throws {
     let vectors = Vectors.shared.singleByteMessages
     for value in [vectors.transferReportRequest.error, vectors.transferReportRequest.uninitialisedIgnored] {

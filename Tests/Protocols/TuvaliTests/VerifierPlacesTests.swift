@@ -49,7 +49,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors.map(\.number) == [1, 3, 4])
   }
 
-  @Test("Sessions whose timeouts are at the same time end one after the other")
+  @Test("Sessions that time out at the same moment end one after the other")
   func together() throws {
     var bench = Self.bench()
     for number in UInt64(1)...3 { _ = try bench.admit(LinkID(number)) }

@@ -183,7 +183,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("The chunk size follows the last MTU before the first chunk")
+  @Test("The chunk size follows the last MTU that was negotiated before the first chunk")
   func latestMTU() throws {
     var bench = VerifierBench()
     let keys = try bench.admit(mtu: 100)

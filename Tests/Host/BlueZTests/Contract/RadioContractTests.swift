@@ -4,8 +4,8 @@ import Radio
 import TestSupport
 import Testing
 
-/// What every radio driver does, whatever its implementation. A client cannot read a value over the simulated radio, so
-/// reading is not part of the contract.
+/// The behaviour of every radio driver. A client cannot read a value over the simulated radio, so reading is not part
+/// of the contract.
 @Suite("The contract that every radio driver fulfils", .serialized)
 struct RadioContractTests {
   init() { EventLoop.shared.runInBackground() }

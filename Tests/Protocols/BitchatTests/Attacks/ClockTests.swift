@@ -55,7 +55,7 @@ struct ClockWitnessAttackTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A confirmation by a peer whose clock differs later is void, and none counts once the clock is set")
+  @Test("A peer's confirmation ends if its clock differs later, and all end when the clock is set")
   func withdrawn() {
     var witnesses = ClockWitnesses()
     let (one, two) = (DeviceOrigin(address: 1), DeviceOrigin(address: 2))
@@ -69,7 +69,7 @@ struct ClockWitnessAttackTests {
     #expect(!witnesses.areEnough && witnesses.count == 0)
   }
 
-  @Test("Sixteen peer IDs of one device leave capacity for the confirmation by another device")
+  @Test("Confirmations by 16 peer IDs of one device leave capacity for the confirmation by another device")
   func places() {
     var witnesses = ClockWitnesses()
     for number in UInt64(1)...40 {

@@ -6,10 +6,10 @@ import Testing
 @testable import BitchatWire
 
 /// An attacker with a link to a relay, who receives what others send to it and sends copies on that link.
-@Suite("Attack: copies of packets that suppress their relay")
+@Suite("Attack: copies of a packet that prevent relays from relaying it")
 struct RelaySilencingTests {
   enum Attack: CaseIterable {
-    /// Two copies, or many, return within the relay's delay.
+    /// Two copies, or many, arrive within the relay's delay.
     case returned, returnedOften
     /// A copy whose time to live ends at the relay, or one hop later, arrives first.
     case endsFirst, endsSoonFirst

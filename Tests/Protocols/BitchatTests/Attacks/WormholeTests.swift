@@ -7,7 +7,7 @@ import Testing
 
 /// An attacker repeats a victim's announces on a link of its own, unchanged and faster than any relay, and drops
 /// packets for the victim.
-@Suite("Attack: a wormhole whose link is taken for the attacked node's, and drops packets")
+@Suite("Attack: a wormhole that makes its link count as a peer's, and drops the packets for that peer")
 struct WormholeTests {
   enum Attack: CaseIterable {
     /// The victim's announces are repeated at the node beside the sender.
@@ -169,7 +169,7 @@ struct WormholeTests {
   }
 
   @Test(
-    "A neighbour gets all messages although a wormhole sends them back over a link taken for its own")
+    "A neighbour gets all messages although a wormhole returns them over a link that counts as the neighbour's")
   func echoes() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "dea"])

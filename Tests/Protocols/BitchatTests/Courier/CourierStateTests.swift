@@ -62,7 +62,7 @@ struct CourierStateTests {
     #expect(ofFive.map(\.isRead) == [true] && desk.receipts.count == 200)
   }
 
-  @Test("Forgetting a peer removes its messages and receipts for couriers, and its record as a newcomer")
+  @Test("When a peer is forgotten, its courier messages and receipts are removed, and its mark as new neighbour")
   mutating func forgotten() throws {
     for sender in 1...2 as ClosedRange<UInt64> {
       desk.bring(try Self.message(1, from: sender), from: key, at: 1)

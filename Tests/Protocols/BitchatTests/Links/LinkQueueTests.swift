@@ -46,7 +46,7 @@ struct LinkQueueTests {
     #expect(numbers == [10, 0, 11, 1, 2, 3, 20])
   }
 
-  @Test("After four announces in a row one waiting packet of another class leaves the queue")
+  @Test("After four announces in a row, one waiting packet of another class leaves the link's queue")
   func announcesInARow() {
     var queue = LinkQueue()
     for number in 0..<10 { _ = queue.append(packet(UInt8(number)), as: .announce) }

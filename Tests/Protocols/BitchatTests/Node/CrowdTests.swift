@@ -41,7 +41,7 @@ struct CrowdTests {
     #expect(archive.requests(for: .announce, round: 1, at: time).map(\.types) == [.announce])
   }
 
-  @Test("The start time of a sync request limits announces only if no messages are requested")
+  @Test("The start time of a sync request limits announces only if the request asks for no messages")
   func beginning() throws {
     var archive = GossipArchive()
     let (old, new) = (try item(.announce, from: 1, age: 30_000), try item(.announce, from: 2, age: 10_000))

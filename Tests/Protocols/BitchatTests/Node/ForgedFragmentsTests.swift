@@ -30,7 +30,7 @@ struct ForgedFragmentsTests {
   }
 
   @Test(
-    "A forged packet in fragments in a known peer's name is not shown or stored; the genuine packet is"
+    "A forged packet in fragments under a known peer's name is not shown or stored, and the genuine one is"
   )
   func forged() throws {
     var random = SeededRandom(seed: 5)

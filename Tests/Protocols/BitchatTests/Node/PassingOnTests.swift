@@ -54,7 +54,7 @@ struct PassingOnTests {
     }
   }
 
-  @Test("A known peer's announce is relayed at the next event after 120 ms, or without one within 370 ms")
+  @Test("A known peer's announce is relayed when the node wakes after 120 ms, and at the latest after 370 ms")
   func patientRelay() {
     for hasEvent in [false, true] {
       let (cem, dea) = (Stranger(1), Stranger(2))

@@ -116,7 +116,7 @@ struct PrivateLimitTests {
     try hall.tell("one more", to: peer, as: 101, at: 0)
   }
 
-  @Test("The waiting private texts hold at most 16 MiB")
+  @Test("Private texts that wait for their delivery hold at most 16 MiB")
   func manyBytes() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -130,7 +130,7 @@ struct PrivateLimitTests {
     if left > 0 { try hall.tell(String(last.dropLast()), to: Stranger(9).id, as: 1000, at: 0) }
   }
 
-  @Test("A text that is delivered and not yet read does not count towards the capacity for waiting texts")
+  @Test("A text that was delivered, and not read yet, does not count towards the 16 MiB of waiting texts")
   func deliveredText() throws {
     var hall = FileTests.line(2)
     try hall.tell(String(repeating: "long ", count: 100), to: 1, as: 3, at: 0)
@@ -355,7 +355,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
   }
 
-  @Test("Forgetting a peer makes its unacknowledged messages fail, and acknowledged ones stay delivered")
+  @Test("When a peer is forgotten, its unacknowledged messages fail, and acknowledged ones stay delivered")
   func forgotten() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, as: 3, at: 0)

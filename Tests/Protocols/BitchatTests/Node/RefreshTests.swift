@@ -102,7 +102,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == right)
   }
 
-  @Test("Stopping a node discards all work that was due before")
+  @Test("After a node has stopped, no work that was due before is done")
   func stopped() {
     let (hall, _) = stage([Stranger(1)])
     let actions = hall.nodes[0].engine.handle(
@@ -217,7 +217,7 @@ struct RefreshTests {
     #expect(isRight(engine))
   }
 
-  @Test("A node does not wake up for a relay that a copy has made superfluous")
+  @Test("A node does not wake up to relay a packet whose relay was cancelled by copies")
   func superfluous() throws {
     let (cem, dea, eve) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea])

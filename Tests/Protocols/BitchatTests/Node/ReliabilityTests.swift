@@ -222,7 +222,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("300 strangers without proof leave no peers or pinned keys, and at most 32 messages and 40 handshakes")
+  @Test("300 strangers without proven keys leave no peers or pinned keys, and at most 32 messages and 40 handshakes")
   func noStateBeforeProof() {
     var hall = MeshHall()
     hall.add(["ann"])

@@ -26,7 +26,7 @@ struct WorkBudgetTests {
     #expect(ofOthers == 70)
   }
 
-  @Test("A new peer ID that is refused by the common limit does not use the link's share")
+  @Test("A new peer ID that is refused by the limit of all links does not use up its own link's limit")
   func givenBack() {
     var budget = WorkBudget()
     for link in UInt64(1)...3 {

@@ -86,7 +86,7 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit && table[favourite.peerID] != nil)
   }
 
-  @Test("New peer IDs in a full table evict equally new ones, and no acquaintance")
+  @Test("New peer IDs in a full peer table evict other new peers, and no peer known for over a minute")
   mutating func acquaintances() throws {
     var table = PeerTable()
     let (known, shortly) = (try announcement(), try announcement())
@@ -117,7 +117,7 @@ struct PeerTableTests {
     #expect(table.pin(of: oldest.peerID) == nil)
   }
 
-  @Test("New peer IDs evict no pinned key of an acquaintance or of an earlier run")
+  @Test("New peer IDs evict no pinned key of a peer that was known for over a minute, or in an earlier run")
   mutating func pinsOfAcquaintances() throws {
     var table = PeerTable()
     let (known, earlier) = (try announcement(), try announcement())

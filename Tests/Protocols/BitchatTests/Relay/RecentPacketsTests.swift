@@ -63,7 +63,7 @@ struct RecentPacketsTests {
     #expect(recent.count == 1)
   }
 
-  @Test("After 100,000 packet keys the table has the content of a plain list", arguments: [1, 7, 100])
+  @Test("After 100,000 packet keys the table has the content of a plain ordered list", arguments: [1, 7, 100])
   func againstPlainTable(limit: Int) {
     var recent = RecentPackets<Key>(limit: limit, lifetime: .seconds(50))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }

@@ -18,7 +18,7 @@ struct RelayPolicyTests {
     #expect(RelayPolicy.apps.decide(subject, degree: row.degree)?.timeToLive == row.newTtl)
   }
 
-  @Test("The mains policy reduces the TTL by one, relays to all links, and delays announces less than chat")
+  @Test("The mains policy reduces the TTL by one, relays to all links, and delays new announces less than chat")
   func mains() throws {
     for timeToLive in UInt8(2)...7 {
       for degree in [1, 5, 8] {

@@ -49,7 +49,7 @@ struct RelayQueueTests {
     #expect(queue.deadline == nil)
   }
 
-  @Test("The relay queue's latest wake-up is the earliest time at which a packet can no longer wait")
+  @Test("The relay queue wakes the node at the latest when the first packet can no longer wait")
   func slack() throws {
     var queue = RelayQueue()
     #expect(queue.latest == nil)

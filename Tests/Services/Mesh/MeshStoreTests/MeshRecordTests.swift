@@ -87,9 +87,9 @@ struct MeshRecordTests {
     }
   }
 
-  /// The prefixes of a record that are valid records: a pin without its proof, a message or an envelope without the
-  /// mark of the device that delivered it, a peer that ends after its nickname or without its key for the uplink, and a
-  /// waiting message that ends after its pieces or without the byte of a wrong date.
+  /// Returns the shortened forms of a record that are valid as well. They are a pin without its proof, a message or
+  /// an envelope without the mark of the device that delivered it, and a peer that ends after its nickname or without
+  /// its uplink key. A waiting message may end after its pieces, or lack the byte for a wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
     switch record {
     case .pin(_, _, isProven: true): return [Array(try record.bytes().dropLast())]

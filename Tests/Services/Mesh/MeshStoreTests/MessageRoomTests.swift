@@ -31,7 +31,7 @@ struct MessageRoomTests {
     return removed
   }
 
-  /// A ledger in which peers 1 to 4 are favourites.
+  /// An index of records in which peers 1 to 4 are favourites.
   private static func ledger() throws -> RecordIndex {
     var ledger = RecordIndex(NodeStore.Settings())
     for number in 1...4 as ClosedRange<UInt64> {

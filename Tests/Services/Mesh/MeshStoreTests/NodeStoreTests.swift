@@ -11,7 +11,7 @@ import Testing
 struct NodeStoreTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A keeper whose disk works when the test lets it.
+  /// A mesh store whose disk completes operations when the test permits it.
   @LoopActor
   final class Stand {
     let disk = StandInDisk()

@@ -112,7 +112,7 @@ struct RecordIndexTests {
     #expect(ledger.count(.deletedFiles) == 1999 && ledger.has(.deleted(3), on: .deletedFiles))
   }
 
-  @Test("At most 4,096 pinned keys and 1,024 marks are stored; old ones go first, chosen peers' last")
+  @Test("At most 4,096 pinned keys and 1,024 marks are stored; the oldest go first, those of marked peers last")
   mutating func chosen() throws {
     let key = try Sample.key(1)
     _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(0), isBlocked: true, seenAt: 1)), at: 1)
@@ -181,7 +181,7 @@ struct RecordIndexTests {
     #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
   }
 
-  @Test("The sender with the most public packets loses its oldest first; among equals the oldest packet goes")
+  @Test("The sender with the most public packets loses its oldest first; if all have as many, the oldest goes")
   mutating func packets() throws {
     let others = try (1...300 as ClosedRange<UInt64>).map {
       try Sample.gossip("\($0)", from: Sample.peer(10 + $0), at: Sample.time + $0)

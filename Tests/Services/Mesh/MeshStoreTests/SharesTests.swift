@@ -25,7 +25,7 @@ struct SharesTests {
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
-  @Test("Peers with over a quarter of the limit, and the user with over half, lose items first")
+  @Test("If a shared store is full, peers with over a quarter and the user with over half lose items first")
   func greedy() {
     let (ann, bob) = (Self.ann, Self.bob)
     expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])

@@ -16,7 +16,7 @@ struct BothWaysTests {
 
   /// Two neighbours.
   ///
-  /// - Parameter areMixed: whether their radios cannot tell clients apart.
+  /// - Parameter areMixed: whether their radios address all clients together, because they cannot distinguish them.
   @LoopActor
   private func pair(areMixed: Bool) -> (Village, Village.House, Village.House) {
     let village = Village()

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A mesh node and faulty peers, disks and radios")
+@Suite("A mesh node with faulty peers, disks and radios")
 struct FaultTests {
   init() { EventLoop.shared.runInBackground() }
 

@@ -52,7 +52,7 @@ struct MessageLogTests {
     #expect(missing == nil)
   }
 
-  @Test("Of more than 5,000 mesh messages in the log the oldest are removed")
+  @Test("If the log has more than 5,000 mesh messages, the oldest are removed")
   func bound() {
     var log = MessageLog()
     for number in 1...UInt32(MessageLog.limit + 10) { log.append(Self.message(number)) }
@@ -72,7 +72,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("A public mesh message is evicted from the log before any private one, however many their senders have")
+  @Test("The log evicts public mesh messages before any private one, however many messages their senders have")
   func lineFirst() {
     let told = (1...3000 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob) }
     let kept = Self.numbers(after: told, 3001...5003) { Self.message($0, from: PeerID(rawValue: UInt64($0))) }
@@ -80,7 +80,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Private mesh messages of senders with over a quarter are evicted first from the log, and own ones never")
+  @Test("Among private messages the log evicts those of senders with over a quarter first, and the user's own never")
   func privateShares() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let own = (6...10 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob, state: .delivered) }
@@ -89,7 +89,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Long mesh messages evict only messages of the sender with the most bytes from the log")
+  @Test("Among long mesh messages the log evicts only those of the sender with the most bytes")
   func bytes() {
     func long(_ number: UInt32, in conversation: PeerID? = nil) -> MeshMessage {
       var message = Self.message(number, in: conversation)

@@ -133,7 +133,7 @@ struct NeighbourFinderTests {
     #expect(again == Self.one)
   }
 
-  @Test("The end of a mesh link does not shorten a pause before connecting, and failures still double it")
+  @Test("The end of a mesh link does not shorten a longer pause, and the next failures still double it")
   func endAfterward() {
     var finder = NeighbourFinder()
     finder.sighted(Self.scanResult(Self.one, rssi: -60), at: .zero)

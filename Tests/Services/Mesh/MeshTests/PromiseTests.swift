@@ -12,7 +12,7 @@ import Testing
 @testable import BitchatWire
 @testable import Mesh
 
-@Suite("Guarantees of the mesh service")
+@Suite("Rules of the mesh service that users rely on")
 struct PromiseTests {
   init() { EventLoop.shared.runInBackground() }
 

@@ -10,7 +10,7 @@ import Testing
 @testable import DBus
 @testable import Mesh
 
-/// The program of the uplink, which delivers what it is handed when the test says so.
+/// A stand-in for the uplink program, which delivers packets when the test requests it.
 @LoopActor
 private final class Carrier: UplinkProgram {
   let key: String

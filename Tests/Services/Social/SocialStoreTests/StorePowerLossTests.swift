@@ -10,7 +10,7 @@ import Testing
 
 @Suite("The blob store after a power loss or SIGKILL")
 struct StorePowerLossTests {
-  /// What a run did before it ended.
+  /// The blobs and commits of a run until it ended.
   private struct Run: Sendable {
     var blobs: [Blob] = []
     /// The blobs after the last commit that returned, and those after a commit that began later.
@@ -36,7 +36,7 @@ struct StorePowerLossTests {
       note(self)
     }
 
-    /// What a store that is opened after the end must have.
+    /// Checks the contents of a store that is opened after the end of the run.
     func check(_ store: SQLiteBlobStore, files: Set<String>?, _ comment: Comment) throws {
       var there: Set<Sum> = []
       for blob in blobs {
@@ -96,7 +96,7 @@ struct StorePowerLossTests {
     #expect(number > 30)
   }
 
-  /// What the disk has at a moment, and what was acknowledged until then.
+  /// The contents of the disk at a moment, and the changes that were acknowledged before it.
   private struct Moment: Sendable {
     let folder: ScratchFolder
     let run: Run

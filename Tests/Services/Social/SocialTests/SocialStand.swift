@@ -49,7 +49,7 @@ final class SocialStand<Store: BlobStore> {
     service.onTrouble = { [weak self] trouble in self?.troubles.append(trouble) }
   }
 
-  /// What a client with new keys needs.
+  /// Returns the configuration of a client with new keys.
   func configuration() -> ClientSession.Configuration {
     let key = X25519.PrivateKey(randomFrom: &random)
     var configuration = ClientSession.Configuration(

@@ -98,7 +98,7 @@ import Testing
         && narrow.contains("TVW_UNK_001"))
   }
 
-  @Test("A time in the table has its distance from now, in the largest unit with a value of 2 or more")
+  @Test("A time in the table is shown with its distance from now, in the largest unit that gives 2 or more")
   func moments() {
     let now: UInt64 = 1_900_000_000_000
     #expect(Moment.full(0, now: now) == "-" && Moment.short(0, now: now).isEmpty)

@@ -196,7 +196,7 @@ private struct Watch {
   }
 
   @Test(
-    "`verifier watch` reports phones that wait, leave or are refused, other programs' verdicts, and failures"
+    "`verifier watch` reports phones that wait, leave or are refused, failures, and verdicts of other programs"
   )
   func said() {
     var watch = Watch()

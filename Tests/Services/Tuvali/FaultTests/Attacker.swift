@@ -3,8 +3,8 @@ import Hall
 import Loop
 import Tuvali
 
-/// An attacker who keeps others out, with one radio or several. Each radio has as many links as a usual controller,
-/// each from an address of its own, and replaces a link as soon as it is closed.
+/// An attacker that blocks other wallets, with one radio or several. Each radio has as many links as a usual
+/// controller, each from an address of its own. It replaces a link as soon as the link is closed.
 @LoopActor
 final class Attacker {
   enum Strategy: String, CaseIterable, Sendable {

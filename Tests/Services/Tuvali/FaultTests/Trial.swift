@@ -11,12 +11,12 @@ import Wallet
 
 /// One fault in one hall: the conditions that must hold after it, and a description of the fault for failures.
 ///
-/// The suites are serialized: they keep the loop busy, and tests that wait for the outside world need it, too.
+/// The suites are serialized, because they occupy the loop, and tests that wait for other programs need it, too.
 @LoopActor
 final class Trial {
   let hall: Hall
   let log: CapturedLog
-  /// Description of the fault and of its place.
+  /// Description of the fault, and of the event at which it happens.
   let fault: String
   private let firstURI: String
   private(set) var credentials: [[UInt8]] = []

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Verifier
 
-/// The store as a value type: the time for which credentials are kept, and its dependence on the wall clock.
+/// The credential store as a value type: the time for which it stores credentials, and the influence of the wall
+/// clock on it.
 @Suite("The credential store and clocks")
 struct CredentialStoreClockTests {
   typealias Script = CredentialStoreScript

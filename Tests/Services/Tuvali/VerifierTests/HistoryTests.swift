@@ -15,7 +15,7 @@ struct HistoryTests {
 
   private static let day = Duration.seconds(86_400)
 
-  /// A keeper whose results a test reads, in virtual time and on the real disk.
+  /// A history store with a disk in virtual time, whose results the test reads.
   @LoopActor
   private struct Rig {
     let time = VirtualTime()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Verifier
 
-@Suite("Memory of peers whose transfers failed")
+@Suite("Peers whose transfers failed recently")
 struct LostPlacesTests {
   @Test("A peer whose transfer failed is remembered for 5 min after its last failure")
   func memory() {
