@@ -12,7 +12,7 @@ struct AwaitedProofs: Sendable {
   static let limit = 16
   /// Maximum attempts per peer. An attempt sends a challenge, or requests a session first if there is none.
   static let tries = 4
-  /// Time between two attempts.
+  /// Time from one attempt to get a proof of a peer to the next.
   static let pause = Duration.seconds(6)
   /// Maximum challenges per peer that may still be answered; the oldest are dropped first.
   private static let askedLimit = 8
@@ -68,7 +68,7 @@ struct AwaitedProofs: Sendable {
     return challenge
   }
 
-  /// Result of checking an answer.
+  /// Result of checking a peer's answer to a challenge.
   enum Judgement: Hashable, Sendable {
     /// The answer is signed with this key.
     case shows(Ed25519.PublicKey)

@@ -4,7 +4,7 @@ import Crypto
 
 /// Reason why a peer is not asked for a proof.
 public enum ChallengeError: Error, Hashable, Sendable {
-  /// The node is a relay.
+  /// This node is a relay, which sends no challenges.
   case relayOnly
   /// Sending is not allowed until the clock is trusted.
   case notReady
@@ -14,7 +14,7 @@ public enum ChallengeError: Error, Hashable, Sendable {
   /// The pinned signing key of the peer differs from the code's, and is proven.
   case otherKey
   case blocked
-  /// `AwaitedProofs.limit` peers are being asked.
+  /// `AwaitedProofs.limit` peers are already being asked for a proof.
   case tooMany
 }
 

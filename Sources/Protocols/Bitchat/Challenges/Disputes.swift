@@ -31,7 +31,7 @@ struct Disputes: Sendable {
   /// Maximum questions per `span` caused by announces from all origins together.
   static let questions = 12
   private static let span = Duration.seconds(60)
-  /// Maximum stored pauses.
+  /// Maximum stored pauses between questions, one for each peer and origin of announces.
   private static let pauseLimit = 1024
   /// Maximum bytes of a stored announce.
   private static let announceBytes = 2048

@@ -62,7 +62,7 @@ struct Courier: Sendable {
 
   // MARK: Received envelopes
 
-  /// Result of receiving an envelope.
+  /// What to do with an envelope that has arrived.
   enum Reception {
     /// The envelope is dropped, and copies of it can be ignored.
     case ignored([Intent])

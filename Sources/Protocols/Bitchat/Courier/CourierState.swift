@@ -134,7 +134,7 @@ struct CourierState: Sendable {
     return taken
   }
 
-  /// Removes everything about a peer.
+  /// Removes a forgotten peer's receipts, the messages that couriers brought from it, and its mark as new neighbour.
   mutating func forget(_ peer: PeerID) {
     receipts.removeAll { $0.peer == peer }
     broughtOrder.removeAll { $0.sender == peer }
@@ -166,7 +166,7 @@ struct CourierIndex: Sendable {
 
   private var entries: [PeerID: [Entry]] = [:]
 
-  /// Number of couriers with entries.
+  /// Number of couriers that carry envelopes of this node.
   var count: Int { entries.count }
 
   /// Number of this node's envelopes at a courier that have not expired.
@@ -184,7 +184,7 @@ struct CourierIndex: Sendable {
     if entries[courier]?.isEmpty == true { entries[courier] = nil }
   }
 
-  /// Removes expired entries.
+  /// Removes entries of envelopes that have expired.
   mutating func age(at time: UInt64) {
     for courier in entries.keys {
       entries[courier]?.removeAll { $0.expiry <= time }

@@ -26,7 +26,7 @@ struct CourierStore: Sendable {
     case full
   }
 
-  /// Result for an accepted envelope.
+  /// Effect of an envelope that the store has accepted.
   struct Taken: Hashable, Sendable {
     /// False if the envelope was stored before.
     var isNew: Bool

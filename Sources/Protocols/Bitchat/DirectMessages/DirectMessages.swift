@@ -282,7 +282,7 @@ struct DirectMessages: Sendable {
 
   // MARK: Ends
 
-  /// Removes everything about a peer.
+  /// Removes a forgotten peer's session, waiting messages and receipts; the messages fail.
   mutating func forget(_ peer: PeerID, at now: Instant) -> [Intent] {
     _ = sessions.handle(.forget(peer), at: now)
     owed.forget(peer)

@@ -22,14 +22,14 @@ public struct Outbox: Sendable {
   static let window = 64
   /// Fragments sent at once when the window allows it. Nodes accept 200 sealed packets per second and link.
   static let burst = 12
-  /// Time between two bursts.
+  /// Minimum time between two bursts of fragments to one peer.
   static let burstPause = Duration.milliseconds(100)
   /// Maximum delivered messages that await a read receipt.
   static let deliveredLimit = 1000
 
-  /// Reachability of a peer.
+  /// Whether, and how, messages can reach a peer now.
   enum Reach: Hashable, Sendable {
-    /// The peer has a session.
+    /// This node has a Noise session with the peer.
     case session
     /// The peer is reachable in the mesh, and has no session.
     case near
@@ -117,9 +117,9 @@ public struct Outbox: Sendable {
   }
 
   private var entries: [UInt32: Entry] = [:]
-  /// Message number of each fragment.
+  /// Number of the message to which each fragment belongs, by the ID of the fragment.
   private var pieces: [MessageID: UInt32] = [:]
-  /// Delivered messages, oldest first.
+  /// Numbers of delivered messages that await a read receipt, oldest first.
   private var delivered: [UInt32] = []
   private var sendings: UInt64 = 0
 
@@ -127,7 +127,7 @@ public struct Outbox: Sendable {
   /// UTF-8 bytes of all stored texts.
   var bytes: Int { entries.values.reduce(0) { $0 + $1.bytes } }
 
-  /// Peers with waiting messages.
+  /// Peers to which undelivered messages are addressed.
   var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
 
   /// Next time at which `takeDue` has work; nil if there is none.

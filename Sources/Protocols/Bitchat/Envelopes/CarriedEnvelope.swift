@@ -7,13 +7,13 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public let id: CourierID
   /// The envelope as it would be forwarded now, with the copies that are left.
   public internal(set) var envelope: CourierEnvelope
-  /// Peer that deposited the envelope.
+  /// Peer that gave the envelope to this node.
   public let depositor: PeerID
   /// Whether the depositor was a favourite when it deposited the envelope.
   public let isOfFavourite: Bool
   /// Mark of the device that deposited the envelope. Nil if unknown.
   public let via: UInt32?
-  /// Milliseconds since 1970.
+  /// When this node accepted the envelope, in milliseconds since 1970.
   public let storedAt: UInt64
   /// Couriers to which this node has given a copy.
   public internal(set) var givenTo: [PeerID]
@@ -39,7 +39,7 @@ public struct CarriedEnvelope: Hashable, Sendable {
     self.via = via
   }
 
-  /// Space used, in bytes.
+  /// Bytes that the envelope counts towards the limit of the courier store.
   var size: Int { envelope.ciphertext.count + 128 }
 }
 

@@ -14,21 +14,21 @@ import Noise
 public struct EmbeddedPacket: Hashable, Sendable {
   /// Maximum length of the text, in bytes.
   public static let textLimit = 24 << 10
-  /// Beginning of the text.
+  /// Prefix by which a Nostr text is recognised as an embedded packet.
   public static let mark = "bitchat1:"
 
   /// The two forms of a payload.
   public enum Content: Hashable, Sendable {
-    /// The form of both apps.
+    /// The payload as both apps send it, encrypted only by the Nostr envelope.
     case plain(NoisePayload)
     /// The seed's form, between Earshot nodes with `nostr_inner_noise`: a message of the Noise pattern X.
     case sealed([UInt8])
   }
 
   public let sender: PeerID
-  /// Nil in geohash channels.
+  /// Recipient of the packet; nil in geohash channels.
   public let recipient: PeerID?
-  /// Milliseconds since 1970.
+  /// Timestamp of the packet, in milliseconds since 1970.
   public let timestamp: UInt64
   public let content: Content
 

@@ -80,9 +80,9 @@ struct Confirming: Sendable {
   private var isEmptying = false
   /// Whether the next confirmation measures the confirmation time.
   private var isMeasuring = true
-  /// Number of unconfirmed packets.
+  /// Number of packets on the link that were sent and are not confirmed.
   private(set) var unconfirmed = 0
-  /// Current limit on unconfirmed packets.
+  /// Maximum number of unconfirmed packets at present, adapted to the speed of the link.
   private(set) var limit = limits.lowerBound
   /// Number of packets after which the peer should confirm.
   private(set) var interval = interval(of: limits.lowerBound)

@@ -4,7 +4,7 @@ import Crypto
 
 /// Reason why a file is rejected.
 public enum FileSendError: Error, Hashable, Sendable {
-  /// `OutgoingFiles.limit` files are under way.
+  /// `OutgoingFiles.limit` files of this node are already under way.
   case tooMany
   /// The node is a relay and sends no files.
   case relayOnly
@@ -38,7 +38,7 @@ struct FileTransfers: Sendable {
 
   // MARK: Links
 
-  /// Pauses or resumes all files.
+  /// Pauses all files of this node during a radio inhibit, or resumes them.
   mutating func hold(_ isQuiet: Bool) { outgoing.hold(isQuiet) }
   /// Records that `waiting` packets of files are queued on a link.
   mutating func hasRoom(_ link: LinkID, waiting: Int) { outgoing.hasRoom(link, waiting: waiting) }
@@ -427,12 +427,12 @@ struct FileTransfers: Sendable {
 
   // MARK: Files of others
 
-  /// Origin of a received file.
+  /// Sender, packet and link of a received file.
   struct Source {
     let sender: PeerID
     /// Timestamp and ID of the packet, if the file was sent in clear.
     var packet: (time: UInt64, id: PacketID)?
-    /// Link of the packet.
+    /// Link over which the packet arrived; nil for a packet without a link.
     var link: LinkID?
     /// ID of the fragments from which the packet was assembled; nil for a packet without fragments.
     var arrival: FragmentSetID?

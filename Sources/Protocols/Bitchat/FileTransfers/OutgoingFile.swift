@@ -4,7 +4,7 @@ import Common
 /// File of this node that is under way.
 struct OutgoingFile: Sendable {
   enum Phase: Hashable, Sendable {
-    /// Waiting; checked at this time.
+    /// The file waits for a peer or a link, which is checked again at this time.
     case waiting(Instant)
     case sending
     /// All packets were sent; the peer may acknowledge until this time.
@@ -42,7 +42,7 @@ struct OutgoingFile: Sendable {
   /// When the timestamp becomes too old.
   var staleAt = Instant.zero
   var tries = 0
-  /// Repetitions of the current packet.
+  /// Number of times that the fragments of the current packet were sent again.
   var repetitions = 0
   /// Percentage that was last reported to the service.
   var percent = 0

@@ -23,7 +23,7 @@ struct OutgoingFiles: Sendable {
   static let longestTime = FragmentAssembler.Bounds().longestTime
   /// Time for the peer's acknowledgement after the last packet.
   static let answerTime = Duration.seconds(6)
-  /// Maximum attempts per file.
+  /// Maximum number of attempts to send one file.
   static let tries = 6
   /// Maximum repetitions of the same fragments, which replace lost ones. A peer whose receipt was lost drops them all
   /// as copies; it acknowledges again when the file arrives in a new packet.
@@ -41,7 +41,7 @@ struct OutgoingFiles: Sendable {
   private struct Pace: Sendable {
     /// Earliest time of the next unconfirmed packet.
     var next = Instant.zero
-    /// Queued packets on the link.
+    /// Packets of files that wait in the link's queue.
     var waiting = 0
     var confirming = Confirming()
 
@@ -82,10 +82,10 @@ struct OutgoingFiles: Sendable {
   private func place(of number: UInt32) -> Int? { files.firstIndex { $0.number == number } }
 
   var numbers: [UInt32] { files.map(\.number) }
-  /// Whether another file may begin.
+  /// Whether fewer files than the maximum are being sent, so that another one may begin.
   var hasPlace: Bool { files.count { $0.phase == .sending } < Self.activeLimit }
 
-  /// Pauses or resumes all files.
+  /// Pauses all files during a radio inhibit, or resumes them.
   mutating func hold(_ isQuiet: Bool) {
     self.isQuiet = isQuiet
     guard isQuiet else { return }
@@ -180,7 +180,7 @@ struct OutgoingFiles: Sendable {
     return (files[place].number, index, !isConfirmed)
   }
 
-  /// Encoded packet of a file.
+  /// One encoded packet or fragment of a file, as it is sent over a link.
   struct Piece {
     let bytes: [UInt8]
     /// The fragment; nil for a packet without fragments.

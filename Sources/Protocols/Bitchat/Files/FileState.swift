@@ -14,7 +14,7 @@ public enum FileState: Hashable, Sendable {
   case failed(FileFailure)
   case cancelled
 
-  /// Whether the state is final.
+  /// Whether the file stays in this state for good.
   public var isEnd: Bool {
     switch self {
     case .waiting, .sending: false
@@ -37,7 +37,7 @@ public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
 
 /// Packets in which a file is sent.
 public enum FilePackets: Hashable, Sendable {
-  /// Fragments with this ID.
+  /// The fragments of the file's packet, which share this ID.
   case fragments(FragmentID)
   /// A single packet with these bytes.
   case whole([UInt8])

@@ -6,7 +6,7 @@ public struct ReceivedFile: Hashable, Sendable {
   public let sender: PeerID
   /// Nickname of the sender when the file arrived.
   public let nickname: String
-  /// Name sanitised by `FileName.plain`.
+  /// Name of the file, reduced to a plain one by `FileName.plain`.
   public let name: String
   public let kind: FileKind
   /// Content of the file, 1 byte to 1 MiB.

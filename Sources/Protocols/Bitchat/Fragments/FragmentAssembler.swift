@@ -10,9 +10,9 @@ import Common
 /// Fragments are not signed: their sender can be forged, but not the link. A fragment that contradicts a set therefore
 /// does not end the set.
 public struct FragmentAssembler: Sendable {
-  /// Limits of the assembler.
+  /// Limits on the number, age and size of incomplete packets.
   public struct Bounds: Hashable, Sendable {
-    /// Maximum incomplete packets in all.
+    /// Maximum number of incomplete packets of all senders together.
     public var sets = 128
     /// Maximum incomplete packets per sender and link.
     public var setsPerSender = 8
@@ -29,7 +29,7 @@ public struct FragmentAssembler: Sendable {
     public init() {}
   }
 
-  /// Result of adding a fragment.
+  /// Result of adding a fragment to the set of its packet.
   public enum Outcome: Hashable, Sendable {
     case stored
     /// The fragment had come before, with the same slice.
@@ -53,19 +53,19 @@ public struct FragmentAssembler: Sendable {
     var questions = 0
     /// Last reported percentage; nil before the first report.
     var reported: Int?
-    /// Link of the first fragment.
+    /// Link over which the first fragment of the set arrived; nil without a link.
     let link: LinkID?
     let isKnown: Bool
     var slices: [UInt16: [UInt8]] = [:]
-    /// Bytes of the slices.
+    /// Sum of the lengths of the received slices.
     var bytes = 0
-    /// Lowest TTL of the fragments.
+    /// Lowest TTL with which a fragment of the set arrived.
     var timeToLive = UInt8.max
 
     /// Memory that the set uses, in bytes.
     var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
 
-    /// Returns when the set expires.
+    /// Returns when the set is dropped if no further fragment arrives.
     func end(_ bounds: Bounds) -> Instant {
       let end = begin.advanced(by: bounds.longestTime)
       return isPublic ? end : min(end, latest.advanced(by: bounds.time))
@@ -88,7 +88,7 @@ public struct FragmentAssembler: Sendable {
     self.bounds = bounds
   }
 
-  /// Number of incomplete packets.
+  /// Number of packets of which fragments are missing.
   public var count: Int { sets.count }
   /// Bytes in use, including the overhead of each slice.
   public var bytes: Int { cost }

@@ -49,7 +49,7 @@ public struct ErasedTraces: Hashable, Sendable, WireValue {
   /// Whether the traces have expired at `time`, in milliseconds since 1970.
   public func isOver(at time: UInt64) -> Bool { time > wipedAt && time - wipedAt > Self.lifetime }
 
-  /// Whether a packet was erased.
+  /// Whether a wipe of the last day has erased this packet.
   public func contains(_ packet: PacketID) -> Bool { known.contains(hash(packet)) }
 
   /// Whether this node had a peer ID before a wipe.

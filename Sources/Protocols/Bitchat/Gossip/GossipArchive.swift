@@ -6,9 +6,9 @@ import Common
 ///
 /// Holds the newest announce per peer. Messages and fragments are limited in age, number and bytes.
 public struct GossipArchive: Sendable {
-  /// A stored packet.
+  /// A public packet that is stored for sync answers.
   public struct Item: Hashable, Sendable {
-    /// Packet as received.
+    /// The packet's bytes as they were received.
     public let bytes: [UInt8]
     public let id: PacketID
     public let type: MessageType
@@ -54,11 +54,11 @@ public struct GossipArchive: Sendable {
     }
   }
 
-  /// Maximum number of messages.
+  /// Maximum number of public messages that are stored for sync answers.
   static let messageLimit = 1000
   /// Maximum age of a message by its timestamp, in milliseconds.
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
-  /// Maximum bytes of messages.
+  /// Maximum size of these messages together, in bytes.
   static let messageBytes = 4 << 20
   /// Maximum number of stored fragments of public packets, and of unfragmented files.
   static let fragmentLimit = 3000
@@ -67,7 +67,7 @@ public struct GossipArchive: Sendable {
   /// Maximum age of a file, whole or in fragments, in milliseconds. Receivers reject older ones; the iOS app uses the
   /// same value.
   static let fileMilliseconds: UInt64 = 15 * 60 * 1000
-  /// Maximum number of announces.
+  /// Maximum number of announces that are stored, one for each peer.
   static let announceLimit = PeerTable.peerLimit
   /// Maximum age of an announce that is sent without a message of its sender, in milliseconds.
   static let announceMilliseconds: UInt64 = 60 * 1000
@@ -127,7 +127,7 @@ public struct GossipArchive: Sendable {
     }
   }
 
-  /// Latest announce of a peer.
+  /// Returns the latest announce of a peer; nil if none is stored.
   func announce(of peer: PeerID) -> Item? { announces[peer] }
 
   /// Whether the packet is the latest announce of a peer.
@@ -169,7 +169,7 @@ public struct GossipArchive: Sendable {
     return found
   }
 
-  /// Removes an unfragmented file.
+  /// Removes a file that was sent in one packet, with these bytes.
   mutating func forget(filePacket bytes: [UInt8]) { fragments.removeAll { $0.bytes == bytes } }
 
   /// Removes all packets of a blocked sender.

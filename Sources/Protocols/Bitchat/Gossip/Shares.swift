@@ -6,7 +6,7 @@ public struct Shares: Sendable {
   /// Maximum number and bytes of items.
   public typealias Limit = (count: Int, bytes: Int)
 
-  /// Number and bytes of items.
+  /// Number of items, and their size in bytes.
   public struct Amount: Hashable, Sendable {
     public fileprivate(set) var count = 0
     public fileprivate(set) var bytes = 0
@@ -64,7 +64,7 @@ public struct Shares: Sendable {
     change(peer, device, by: 1, bytes)
   }
 
-  /// Subtracts one item.
+  /// Subtracts one item from the amounts of its sender and of the device that delivered it.
   public mutating func remove(from peer: PeerID?, via device: UInt32? = nil, bytes: Int = 0) {
     if amounts[peer] != nil { change(peer, device, by: -1, -bytes) }
   }

@@ -19,7 +19,7 @@ struct GossipSync: Sendable {
   /// Maximum packets of one answer, so that it fits into the queue of the link. The neighbour requests the rest
   /// later.
   private static let answerPackets = 192
-  /// Maximum bytes of one answer.
+  /// Maximum size of the answer to one sync request, in bytes.
   private static let answerBytes = 48 << 10
 
   private(set) var archive: GossipArchive

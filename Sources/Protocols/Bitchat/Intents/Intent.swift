@@ -6,7 +6,7 @@ import Crypto
 enum Intent {
   /// Report an action to the service.
   case report(MeshAction)
-  /// Count an event.
+  /// Add to one of the counters of the engine.
   case count(WritableKeyPath<NodeCounters, UInt64>, by: UInt64 = 1)
   /// Send a payload in the session with a peer; nothing is sent without a session.
   case seal(NoisePayload, for: PeerID)
@@ -62,7 +62,7 @@ enum Intent {
   case chatted
   /// Sign a packet of this node, and send it over a link.
   case sendSigned(Packet, on: LinkID)
-  /// Disconnect a link.
+  /// Disconnect a link for a reason.
   case cut(LinkID, CutReason)
   /// Record the packet version that a neighbour supports.
   case noteVersion(PacketVersion, of: PeerID)

@@ -2,11 +2,11 @@ import BitchatWire
 import Common
 import Crypto
 
-/// Output of the engine.
+/// Request of the engine to the service: what to send, store, show or disconnect.
 public enum MeshAction: Hashable, Sendable {
   /// Send one packet over a link, as one write or notification.
   case send([UInt8], on: LinkID, PacketClass)
-  /// Disconnect the link.
+  /// Disconnect a link, for a reason that is logged.
   case cut(LinkID, CutReason)
   /// The link now belongs to this peer.
   case bound(LinkID, PeerID)
@@ -67,13 +67,13 @@ public enum MeshAction: Hashable, Sendable {
   case state(NodeState)
 }
 
-/// Item to be persisted.
+/// Item that the service must store, so that it survives a restart.
 public enum PersistedItem: Hashable, Sendable {
   /// The pinned signing key of a peer: the first that was announced, or the one that it proved.
   case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
   /// Public packet that neighbours may request.
   case gossip(GossipArchive.Item)
-  /// Undelivered message.
+  /// Private message of this node that is not delivered yet.
   case outgoing(OutgoingMessage)
   /// Message that was delivered or has failed.
   case settled(UInt32)
@@ -91,7 +91,7 @@ public enum PeerTrouble: Hashable, Sendable {
   case clock(seconds: Int64)
 }
 
-/// Reason to cut a link.
+/// Reason why the engine has a link disconnected.
 public enum CutReason: String, Hashable, Sendable {
   /// 100 malformed packets within 10 s. The address gets no link for 5 min.
   case garbage
@@ -107,17 +107,17 @@ public enum CutReason: String, Hashable, Sendable {
   case incompatible
 }
 
-/// State of the node.
+/// Whether the node can send, and whether it has neighbours.
 public enum NodeState: String, Hashable, Sendable {
   case stopped
   /// The clock is not trusted. Phones would drop packets of this node, so it sends none.
   case waitingForClock
-  /// No peer is in range.
+  /// The node can send, and no peer is in range.
   case alone
   case connected
 }
 
-/// Received public message.
+/// A public message of a peer, to be shown.
 public struct PublicMessage: Hashable, Sendable {
   public let sender: PeerID
   /// Nickname of the sender when the message arrived.
@@ -132,7 +132,7 @@ public struct PublicMessage: Hashable, Sendable {
   public let via: UInt32
 }
 
-/// Result of a requested proof.
+/// Result of a proof that this node requested of a peer.
 public enum ProofOutcome: String, Hashable, Sendable {
   /// The peer has the keys of the code.
   case proven

@@ -3,11 +3,11 @@ import Common
 
 /// Event counters since the start of the engine.
 public struct NodeCounters: Hashable, Sendable {
-  /// Received frames.
+  /// Frames that were received over all links.
   public var frames: UInt64 = 0
   /// Malformed packets, by the name of the error.
   public var malformed: [String: UInt64] = [:]
-  /// Repeated copies of packets.
+  /// Packets of other nodes that had been received before.
   public var duplicates: UInt64 = 0
   /// Own packets that were received back.
   public var echoes: UInt64 = 0
@@ -42,17 +42,17 @@ public struct NodeCounters: Hashable, Sendable {
   public var chatOfUnknown: UInt64 = 0
   /// Texts and payloads that cannot be decoded.
   public var unreadable: UInt64 = 0
-  /// Noise payloads of unknown types.
+  /// Decrypted Noise payloads whose type is unknown.
   public var unknownPayloads: UInt64 = 0
-  /// Packets of blocked peers.
+  /// Packets whose sender is blocked.
   public var blocked: UInt64 = 0
   /// Fragments that contradict others of their packet, or exceed a limit.
   public var badFragments: UInt64 = 0
   /// Incomplete packets that timed out or were evicted.
   public var abandonedFragments: UInt64 = 0
-  /// Sync requests that were rejected.
+  /// Sync requests of neighbours that were refused: malformed, or over a limit.
   public var refusedRequests: UInt64 = 0
-  /// Sync requests that were answered.
+  /// Sync requests of neighbours that were answered.
   public var answeredRequests: UInt64 = 0
   /// Packets marked as sync answers without a request.
   public var unaskedAnswers: UInt64 = 0
@@ -80,7 +80,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var proofs: UInt64 = 0
   /// Peers that answered a challenge with other keys than those of the code.
   public var wrongProofs: UInt64 = 0
-  /// Peers that answered no challenge.
+  /// Peers that answered none of this node's challenges.
   public var missingProofs: UInt64 = 0
   /// Answers to challenges that were not sent, went to another peer, or have timed out.
   public var unaskedProofs: UInt64 = 0
@@ -90,14 +90,14 @@ public struct NodeCounters: Hashable, Sendable {
   public var strangeChallenges: UInt64 = 0
   /// Counters of courier envelopes.
   public var courier = CourierCounters()
-  /// Counters of the uplink.
+  /// Counters of private messages that go over Nostr relays.
   public var uplink = UplinkCounters()
 
   public init() {}
 
   mutating func count(_ error: PacketError) { malformed[error.name, default: 0] += 1 }
 
-  /// All counters by name.
+  /// All counters of the engine with their names on D-Bus.
   public var tallies: [Tally] {
     [
       Tally("Frames", frames), Tally("Duplicates", duplicates), Tally("Echoes", echoes), Tally("Clock", clock),
@@ -126,7 +126,7 @@ public struct NodeCounters: Hashable, Sendable {
   }
 }
 
-/// Counters of courier envelopes.
+/// Counters of the envelopes that this node carries, deposits or receives.
 public struct CourierCounters: Hashable, Sendable {
   /// Own messages deposited with a courier.
   public var deposited: UInt64 = 0
@@ -136,7 +136,7 @@ public struct CourierCounters: Hashable, Sendable {
   public var handedOver: UInt64 = 0
   /// Envelopes sent to their recipients over several hops.
   public var sentOverHops: UInt64 = 0
-  /// Copies given to other couriers.
+  /// Copies of this node's envelopes that were given to further couriers.
   public var copied: UInt64 = 0
   /// Envelopes for this node that were opened.
   public var opened: UInt64 = 0
@@ -144,7 +144,7 @@ public struct CourierCounters: Hashable, Sendable {
   public var notOpened: UInt64 = 0
   /// Envelopes for this node that are sealed for a prekey, which this node does not support.
   public var forPrekeys: UInt64 = 0
-  /// Payloads that are not valid envelopes.
+  /// Payloads of courier packets that are not valid envelopes.
   public var malformed: UInt64 = 0
   /// Envelopes that had expired when they arrived.
   public var tooLate: UInt64 = 0
@@ -154,7 +154,7 @@ public struct CourierCounters: Hashable, Sendable {
   public var tooLong: UInt64 = 0
   /// Envelopes that ask for more than eight copies. They are treated as eight.
   public var tooManyCopies: UInt64 = 0
-  /// Envelopes that were already stored.
+  /// Envelopes of others that were stored already when they arrived.
   public var repeated: UInt64 = 0
   /// Envelopes not received directly from a known neighbour that signed them.
   public var notOfNeighbours: UInt64 = 0
@@ -164,12 +164,12 @@ public struct CourierCounters: Hashable, Sendable {
   public var tooManyOfStrangers: UInt64 = 0
   /// Envelopes rejected because the store is full.
   public var noPlace: UInt64 = 0
-  /// Envelopes evicted for others.
+  /// Envelopes of others that were evicted from the full store for newer ones.
   public var droppedForOthers: UInt64 = 0
 
   public init() {}
 
-  /// All counters by name.
+  /// The counters of couriers with their names on D-Bus.
   public var tallies: [Tally] {
     [
       Tally("CourierDeposited", deposited), Tally("CourierTaken", taken), Tally("CourierHandedOver", handedOver),

@@ -16,7 +16,7 @@ struct NodeView {
   let links: LinkTable<MeshLink>
   /// Other links over which neighbours are reachable.
   let ways: PeerWays
-  /// Dialects of the links.
+  /// Dialect that each link accepts.
   let dialects: LinkDialects
   let sessions: Sessions<PeerID>
   let blocked: Set<PeerID>
@@ -59,7 +59,7 @@ struct LinkDialects: Sendable {
 
 /// Timestamps of this node's packets, in milliseconds since 1970. Each differs from the one before.
 struct PacketClock: Sendable {
-  /// Timestamp of the last packet.
+  /// Timestamp of the last packet that this node has made, in milliseconds since 1970.
   private(set) var last: UInt64 = 0
 
   /// Returns the timestamp of a packet that is made now.

@@ -26,7 +26,7 @@ public struct UplinkPacket: Hashable, Sendable {
   public let id: ID
   /// The peer's key for the uplink, as text.
   public let key: String
-  /// An embedded packet, in ASCII.
+  /// The packet as a Nostr text, in ASCII: a mark and base64url.
   public let text: String
   /// When the message was made, in milliseconds since 1970; for a receipt, when the receipt was made.
   public let createdAt: UInt64
@@ -70,24 +70,24 @@ public enum UplinkRefusal: String, Error, CaseIterable, Hashable, Sendable {
       }
   }
 
-  /// The name of the counter.
+  /// The name on D-Bus of the counter of this refusal.
   var counterName: String { "UplinkDropped" + rawValue.prefix(1).uppercased() + rawValue.dropFirst() }
 }
 
-/// Counters of the uplink.
+/// Counters of private messages that go over Nostr relays.
 public struct UplinkCounters: Hashable, Sendable {
   /// Packets that were passed to the uplink program.
   public var offered: UInt64 = 0
   /// Packets that the uplink program accepted.
   public var taken: UInt64 = 0
-  /// Messages and receipts that arrived.
+  /// Messages and receipts that arrived over the uplink and were accepted.
   public var received: UInt64 = 0
-  /// Dropped packets, by reason.
+  /// Packets of the uplink that were dropped, by reason.
   public var dropped: [UplinkRefusal: UInt64] = [:]
 
   public init() {}
 
-  /// All counters by name.
+  /// The counters of the uplink with their names on D-Bus.
   public var tallies: [Tally] {
     [
       Tally("UplinkOffered", offered), Tally("UplinkTaken", taken), Tally("UplinkReceived", received),

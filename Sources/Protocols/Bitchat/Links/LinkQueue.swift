@@ -2,11 +2,11 @@ import Common
 
 /// Class of a packet in the queue of a link. It decides which packets are dropped first, and which may overtake.
 public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
-  /// Public messages of others.
+  /// Public messages of other peers, which are evicted first.
   case publicChat
-  /// Answers to sync requests.
+  /// Packets that answer a neighbour's sync request.
   case syncAnswer
-  /// Fragments of others.
+  /// Fragments of packets of other peers.
   case fragment
   /// File of this node, or a fragment of one. All other classes overtake it.
   case file
@@ -47,12 +47,12 @@ public struct LinkQueue: Sendable {
   }
 
   private var items: [Fifo<Item>] = PacketClass.allCases.map { _ in Fifo() }
-  /// Queued bytes per class.
+  /// Bytes that are queued in each class, by the class's raw value.
   private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
   /// Classes of packets that come in large numbers. They alternate with the classes in `others`.
   private static let bulk = [PacketClass.syncAnswer, .fragment]
-  /// Classes that alternate with `bulk`.
+  /// Classes of the packets that are sent alternately with those of `bulk`.
   private static let others = PacketClass.allCases.filter { !bulk.contains($0) && $0 != .file && $0 != .announce }
   /// Whether the next packet is taken from `bulk`, and not from `others`.
   private var isTurnOfBulk = false
@@ -128,7 +128,7 @@ public struct LinkQueue: Sendable {
     }
   }
 
-  /// Class of the next packet.
+  /// Class of the packet that leaves the queue next; nil if the queue is empty.
   public var next: PacketClass? {
     guard !items[PacketClass.announce.rawValue].isEmpty else { return nextOfOthers }
     return overtaking >= Self.announcesInARow && isSomethingOvertaken ? nextOfOthers : .announce

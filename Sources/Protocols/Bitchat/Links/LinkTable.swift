@@ -3,7 +3,7 @@ import Common
 /// Values per link, sorted by link number. A node has few links and looks one up for each frame: a linear search is
 /// faster than hashing.
 struct LinkTable<Value: Sendable>: Sendable {
-  /// Link IDs in ascending order.
+  /// The IDs of all links in the table, in ascending order.
   private(set) var keys: [LinkID] = []
   private(set) var values: [Value] = []
 

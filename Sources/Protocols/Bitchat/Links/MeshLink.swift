@@ -1,7 +1,7 @@
 import BitchatWire
 import Common
 
-/// State of one mesh link.
+/// What the engine knows of one link: its peer, limits and dialect.
 struct MeshLink: Sendable {
   /// Maximum length of one write or notification, in bytes.
   var frameLimit: Int
@@ -22,7 +22,7 @@ struct MeshLink: Sendable {
   /// Timestamp of the newest announce of the peer that arrived over this link before any other link; 0 if there is
   /// none.
   var broughtAt: UInt64 = 0
-  /// Remaining allowance of malformed packets.
+  /// Malformed packets that the peer may still send before the link is cut.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)
 
   /// Malformed packets within `garbageTime` after which the link is cut.

@@ -31,7 +31,7 @@ public struct OutgoingMessage: Hashable, Sendable {
   public internal(set) var tries: Int
   /// The peer's Noise key, stored when the message was sealed for a courier; nil if it must be looked up.
   public internal(set) var noiseKey: X25519.PublicKey?
-  /// Couriers that carry the message.
+  /// Couriers to which an envelope with the message was given.
   public internal(set) var couriers: [PeerID]
 
   public init(

@@ -96,7 +96,7 @@ struct Neighbourhood: Sendable {
   /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool { links[link]?.peer.map { peers.isEarshot($0) } ?? false }
 
-  /// Adds a link.
+  /// Adds a link that has come up.
   mutating func open(_ link: LinkID, frameLimit: Int, isOurs: Bool, from origin: DeviceOrigin?, at now: Instant) {
     let state = MeshLink(
       frameLimit: frameLimit, isOurs: isOurs, origin: origin ?? DeviceOrigin(link), node: own, at: now)
@@ -353,7 +353,7 @@ struct Neighbourhood: Sendable {
     return peers.forget(notHeardSince: now.advanced(by: .zero - MeshLink.silentTime))
   }
 
-  /// Removes everything about a peer.
+  /// Removes the entries and pinned key of a forgotten peer.
   mutating func forget(_ peer: PeerID) {
     peers.forget(peer, withPin: true)
     peers.hold(peer, false)

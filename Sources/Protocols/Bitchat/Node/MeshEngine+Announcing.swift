@@ -31,7 +31,7 @@ extension MeshEngine {
 
   // MARK: Announces of other peers
 
-  /// Result of handling an announce.
+  /// How the signing key of an announce compares with the peer's pinned key, or that the announce is refused.
   enum AnnounceOutcome {
     /// The signing key equals the pinned one, or is the first.
     case taken
@@ -257,7 +257,7 @@ extension MeshEngine {
   /// Whether this node has a link with a peer.
   public func isNeighbour(_ peer: PeerID) -> Bool { neighbourhood.isNeighbour(peer) }
 
-  /// Known peers, sorted by ID.
+  /// All peers that the node knows now, sorted by ID.
   public var peers: [Peer] { neighbourhood.peers.peers.values.sorted { $0.id < $1.id } }
 
   public func peer(_ id: PeerID) -> Peer? { neighbourhood.peers[id] }

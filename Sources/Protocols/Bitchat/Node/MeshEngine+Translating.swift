@@ -4,7 +4,7 @@ import Crypto
 
 /// Packets that `Translator` converts from another dialect.
 extension MeshEngine {
-  /// Dialects of the links.
+  /// The dialect in which packets are sent over each link.
   var linkDialects: LinkDialects { translator.dialects(of: neighbourhood.links, neighbourhood.peers) }
 
   /// Dialect in which packets reach a peer: S if the peer and all nodes on a route to it speak it.

@@ -29,19 +29,19 @@ public struct MeshEngine: Sendable {
   var random: any RandomSource & Sendable
   let hash: KeyedHash
   let signatures: any SignatureChecking
-  /// Peers and links.
+  /// Known peers, the links to neighbours, and the times of this node's announces.
   var neighbourhood: Neighbourhood
   var messages: DirectMessages
   /// Public packets for neighbours that missed them, and requests for missed ones.
   var gossip: GossipSync
-  /// Checks of received packets.
+  /// Filters received packets: copies, rate limits and signatures.
   var gate: PacketGate
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
-  /// Proofs of signing keys.
+  /// Questions to peers for a proof of their signing keys.
   var challenges = Challenges()
   var transmitter: Transmitter
-  /// Packets in other dialects.
+  /// Translates packets from and to dialect S.
   var translator: Translator
   /// Courier envelopes of others, and own messages at couriers.
   var courier: Courier
@@ -55,9 +55,9 @@ public struct MeshEngine: Sendable {
   public internal(set) var verified: Set<PeerID> = []
 
   var isStarted = false
-  /// Timestamps of this node's packets.
+  /// Source of the timestamps of this node's packets, which never repeat.
   var clock = PacketClock()
-  /// Time of the last event.
+  /// Monotonic time of the last event that the engine handled.
   var latest = Instant.zero
   private var timers = TimerTable()
   /// Whether the timers have the current deadlines of the machines.
@@ -594,7 +594,7 @@ extension MeshEngine {
   /// Counters of handshakes and sessions, by name.
   public var noiseTallies: [Tally] { messages.sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
-  /// Current amounts of stored items.
+  /// Number of stored items now, for each kind whose number grows with the network.
   public var holdings: Holdings {
     var holdings = Holdings()
     (holdings.peers, holdings.pins) = (neighbourhood.peers.count, neighbourhood.peers.pinCount)

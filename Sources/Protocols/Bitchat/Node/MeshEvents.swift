@@ -13,7 +13,7 @@ extension MeshEngine {
   public typealias ChallengeError = Bitchat.ChallengeError
   public typealias State = NodeState
 
-  /// Input of the engine.
+  /// Input of the engine: what has happened at the links, or what the user requests.
   public enum Event: Sendable {
     case start
     /// The node leaves the mesh and sends a leave.
@@ -31,9 +31,9 @@ extension MeshEngine {
     case linkOpened(LinkID, frameLimit: Int, isOurs: Bool, from: DeviceOrigin? = nil)
     case linkChanged(LinkID, frameLimit: Int)
     case linkClosed(LinkID)
-    /// One received write or notification.
+    /// One value that the peer of a link has written or notified.
     case received([UInt8], on: LinkID)
-    /// Requests an immediate announce.
+    /// The user requests an announce at once.
     case announce
     /// The service has stored a private message or notice. The sender gets an acknowledgement.
     case kept(MessageID, from: PeerID)
@@ -72,7 +72,7 @@ extension MeshEngine {
     case timer
   }
 
-  /// Settings of the node.
+  /// Settings of the node that the engine obeys.
   public struct Configuration: Hashable, Sendable {
     public var nickname: String
     public var role = NodeRole.node
@@ -115,7 +115,7 @@ extension MeshEngine {
       id = PeerID(noiseKey: noiseKey.publicKey)
     }
 
-    /// Generates an identity.
+    /// Generates new keys, and thereby a new peer ID.
     public init(randomFrom source: inout some RandomSource) {
       self.init(
         noiseKey: X25519.PrivateKey(randomFrom: &source), signingKey: Ed25519.PrivateKey(randomFrom: &source))
@@ -140,11 +140,11 @@ extension MeshEngine {
     public var pins = 0
     public var announces = 0
     public var messages = 0
-    /// Fragments stored for sync.
+    /// Fragments that are stored for sync answers.
     public var fragments = 0
     /// Bytes of announces, messages and fragments stored for sync.
     public var archiveBytes = 0
-    /// Packets remembered to detect copies.
+    /// Keys of recently received packets, by which copies are recognised.
     public var recentPackets = 0
     /// Packets that wait to be relayed.
     public var pendingRelays = 0
@@ -164,7 +164,7 @@ extension MeshEngine {
 }
 
 extension MeshEngine.Configuration {
-  /// Settings that decide about dialects.
+  /// Those of these settings that decide in which dialect packets are sent.
   var translation: Translator.Settings {
     Translator.Settings(nickname: nickname, preferred: dialect, chosen: dialects)
   }

@@ -41,7 +41,7 @@ struct TimerTable: Sendable {
   /// Time of the next wake-up; nil without any timer.
   var first: Instant? { latest.earliest == Self.never ? nil : Instant(nanoseconds: latest.earliest) }
 
-  /// Whether a deadline was reached.
+  /// Whether the earliest deadline in the table was reached.
   func isDue(at now: Instant) -> Bool {
     deadlines.earliest <= now.nanoseconds && deadlines.earliest != Self.never
   }

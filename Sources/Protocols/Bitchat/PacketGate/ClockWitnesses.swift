@@ -8,7 +8,7 @@ import Common
 struct ClockWitnesses: Sendable {
   /// Number of neighbours that have to agree.
   private static let enough = 2
-  /// Maximum stored witnesses.
+  /// Maximum number of peers whose confirmation of the clock is stored.
   private static let limit = 16
 
   private struct Witness: Hashable, Sendable {

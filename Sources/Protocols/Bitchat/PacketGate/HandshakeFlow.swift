@@ -37,7 +37,7 @@ struct HandshakeFlow: Sendable {
   }
 
   private var shares: [DeviceOrigin: Share] = [:]
-  /// Maximum origins with counters.
+  /// Maximum number of devices whose handshake messages are counted separately.
   private static let originLimit = 256
 
   /// Whether a handshake message is accepted. Counts the message.

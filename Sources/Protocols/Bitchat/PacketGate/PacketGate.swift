@@ -14,7 +14,7 @@ struct PacketGate: Sendable {
   private(set) var budget = WorkBudget()
   private var handshakes = HandshakeFlow()
   private var lines = PublicMessageQuota()
-  /// Chat of unknown peers.
+  /// Public messages that wait for the announce of their unknown senders.
   private(set) var unknown = WaitingChat()
   /// Neighbours whose clocks agree with this node's, according to their announces.
   private(set) var witnesses = ClockWitnesses()
@@ -60,7 +60,7 @@ struct PacketGate: Sendable {
     case dropped(Refusal)
     /// The packet is relayed without being decoded.
     case forOthers
-    /// This node decodes the packet.
+    /// The packet is for this node, which decodes it.
     case forNode
   }
 
@@ -93,7 +93,7 @@ struct PacketGate: Sendable {
     return .forOthers
   }
 
-  /// Result of decoding a packet.
+  /// Result of decoding a packet and verifying its signature.
   enum Decoding {
     case packet(Packet)
     case dropped(Refusal)

@@ -15,7 +15,7 @@ struct WaitingChat: Sendable {
   static let byteLimit = 256 << 10
   static let time = Duration.seconds(5)
 
-  /// Waiting chat, oldest first.
+  /// Public messages of unknown senders, oldest first.
   private var chats: [Chat] = []
   private(set) var bytes = 0
 

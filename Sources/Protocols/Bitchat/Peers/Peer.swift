@@ -11,10 +11,10 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var signingKey: Ed25519.PublicKey
   /// Whether the peer has proven the signing key inside Noise. If not, anybody may have announced it.
   public internal(set) var isKeyProven = false
-  /// Nickname as announced, not sanitised.
+  /// Nickname as the peer announced it; it may contain any characters.
   public internal(set) var nickname: String
   public internal(set) var capabilities: Capabilities
-  /// Dialect that the peer announces.
+  /// Dialect that the peer uses according to its announce.
   public internal(set) var dialect: MeshDialect
   /// Whether the peer is an Earshot peer.
   public internal(set) var isEarshot = false

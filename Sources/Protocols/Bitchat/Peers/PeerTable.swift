@@ -29,7 +29,7 @@ struct PeerTable: Sendable {
     case older
   }
 
-  /// Effect of an announce.
+  /// What an accepted announce changes in the table.
   enum Novelty: Hashable, Sendable {
     case newPeer
     /// Nickname, capabilities, link properties or distance have changed.
@@ -37,7 +37,7 @@ struct PeerTable: Sendable {
     case same
   }
 
-  /// Stored data of a peer that is not in the table.
+  /// Signing key and history of a peer that is no longer in the table.
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
     var isProven: Bool
@@ -53,7 +53,7 @@ struct PeerTable: Sendable {
   private(set) var peers = DenseTable<PeerID, Peer>()
   /// Pins of peers outside the table. Entries of the table contain their keys.
   private var pins = DenseTable<PeerID, Pin>()
-  /// Favourites and verified peers.
+  /// Favourites and verified peers, which are evicted last.
   private(set) var precious: Set<PeerID> = []
 
   subscript(id: PeerID) -> Peer? { peers[id] }

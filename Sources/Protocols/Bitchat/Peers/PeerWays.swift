@@ -20,7 +20,7 @@ struct PeerWays: Sendable {
   static let lifetime = Duration.seconds(330)
   /// Time within which a peer has to name a new neighbour in its announces.
   static let noticeTime = Duration.seconds(90)
-  /// Maximum ways to one peer.
+  /// Maximum links, besides the peer's own, that are stored as ways to one peer.
   private static let wayLimit = 16
   /// Maximum peers for which ways are stored.
   private static let peerLimit = 256
@@ -90,6 +90,6 @@ struct PeerWays: Sendable {
   /// Removes the ways to a peer that no longer has a link of its own.
   mutating func forgetWays(to peer: PeerID) { ways[peer] = nil }
 
-  /// Removes everything about a peer.
+  /// Removes the ways to a forgotten peer.
   mutating func forget(_ peer: PeerID) { (ways[peer], unnamed[peer]) = (nil, nil) }
 }

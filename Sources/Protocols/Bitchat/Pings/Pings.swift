@@ -13,7 +13,7 @@ public enum PingError: Error, Hashable, Sendable {
 /// Measures hops and round-trip time to peers, and answers the pings of others. Confirms the fragments of neighbours'
 /// files at the interval that a ping requests. Facts: bitchat.md section 3.
 struct Pings: Sendable {
-  /// Ping timeout.
+  /// Time after which a ping without an answer counts as lost.
   static let time = Duration.seconds(10)
   /// Maximum pings that wait at a time.
   static let limit = Limits.waitingPings

@@ -8,7 +8,7 @@ public enum RelayPolicy: String, CaseIterable, Hashable, Sendable {
   /// For mains power: relays each packet to all links from which it was not received, unless three copies arrive
   /// before.
   case mains
-  /// Relays nothing.
+  /// The node relays no packets of others.
   case off
 }
 
@@ -22,9 +22,9 @@ struct RelaySubject: Hashable, Sendable {
   var isOfKnown = false
 }
 
-/// Parameters of a relay.
+/// How a packet is relayed: with which TTL, after which delay, and to which part of the links.
 struct RelayDecision: Hashable, Sendable {
-  /// TTL of the relayed packet.
+  /// TTL that the relayed packet gets.
   var timeToLive: UInt8
   /// Range of the random delay, in milliseconds.
   var delay: ClosedRange<Int64>

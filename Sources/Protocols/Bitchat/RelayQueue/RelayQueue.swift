@@ -23,7 +23,7 @@ struct RelayQueue: Sendable {
 
   /// A packet in the queue, with the copies of it that were received.
   struct Relay: Sendable {
-    /// The received bytes.
+    /// The packet's bytes as they were received.
     let received: [UInt8]
     /// The time to live with which the packet is relayed.
     var timeToLive: UInt8
@@ -50,7 +50,7 @@ struct RelayQueue: Sendable {
       (copies, self.decision, self.due, self.dialect) = ([first], decision, due, dialect)
     }
 
-    /// The bytes to relay.
+    /// The bytes that are relayed: the received ones with another TTL.
     var bytes: [UInt8] {
       var bytes = received
       if bytes.count > 2 { bytes[2] = timeToLive }
@@ -100,9 +100,9 @@ struct RelayQueue: Sendable {
     case superfluous
   }
 
-  /// Maximum number of waiting packets.
+  /// Maximum number of packets that wait to be relayed.
   private static let limit = 1024
-  /// Maximum bytes of waiting packets.
+  /// Maximum size of the packets that wait to be relayed, in bytes.
   private static let byteLimit = 2 << 20
 
   /// Waiting packets, in the order of their due times.
@@ -182,7 +182,7 @@ struct RelayQueue: Sendable {
     let policy: RelayPolicy
     /// Maximum TTL of relayed encrypted packets; nil for no limit.
     let encryptedLimit: UInt8?
-    /// Number of links.
+    /// Number of links of this node. In the apps' policy it decides about delay and suppression of relays.
     let degree: Int
 
     /// Decides about a packet by its header.

@@ -27,7 +27,7 @@ struct Translator: Sendable {
   /// Maximum inflated length of a sealed packet of dialect S, in bytes: 64 KiB of text and 1 KiB for other fields.
   private static let sealedBytes = 65 << 10
 
-  /// This node.
+  /// Peer ID of this node.
   private let own: PeerID
   private var settings: Settings
   /// Whether any peer may be addressed in dialect S.
@@ -42,7 +42,7 @@ struct Translator: Sendable {
     isActive = settings.announced == .seed
   }
 
-  /// Changes the settings.
+  /// Applies changed settings to all further packets.
   mutating func use(_ settings: Settings) {
     guard settings != self.settings else { return }
     self.settings = settings
@@ -144,7 +144,7 @@ struct Translator: Sendable {
     case sealed([UInt8])
     /// Receipts of dialect S are sent in clear.
     case clear([UInt8], MessageType)
-    /// The payload cannot be encoded.
+    /// The payload has no form in the requested dialect.
     case none
   }
 
@@ -321,7 +321,7 @@ struct Translator: Sendable {
     return intents
   }
 
-  /// Packet of the version negotiation.
+  /// A packet by which two nodes of dialect S agree on a version.
   enum VersionMessage {
     case hello(VersionHello)
     case ack(VersionAck)

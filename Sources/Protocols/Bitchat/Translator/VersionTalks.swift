@@ -3,7 +3,7 @@ import Common
 
 /// Version negotiation of dialect S with neighbours, per link. Facts: bitchat.md section 16.1.
 struct VersionTalks: Sendable {
-  /// Version negotiation on one link.
+  /// State of the version negotiation on one link.
   struct Talk: Sendable {
     let peer: PeerID
     /// When this node sent its hello; nil if it has not.

@@ -8,7 +8,7 @@ struct Transmitter: Sendable {
   private let own: PeerID
   private let signingKey: Ed25519.PrivateKey
   private let signatures: any SignatureChecking
-  /// Packets with delayed sending.
+  /// Packets that leave at intervals, so that a phone can follow.
   private(set) var paced = PacedPackets()
 
   /// - Parameters:

@@ -29,7 +29,7 @@ struct Uplink: Sendable {
 
   /// This node's key, as text; nil if it never had one.
   private(set) var ownKey: String?
-  /// Whether a program carries packets.
+  /// Whether an uplink program is attached and accepts packets.
   private(set) var isOpen = false
   private var keys: [PeerID: String] = [:]
   private var underWay: [UplinkPacket.ID: Progress] = [:]
@@ -75,7 +75,7 @@ struct Uplink: Sendable {
 
   func key(of peer: PeerID) -> String? { keys[peer] }
 
-  /// Removes everything about a peer.
+  /// Withdraws the packets for a forgotten peer.
   mutating func forget(_ peer: PeerID) -> [Intent] {
     (keys[peer], noticed[peer]) = (nil, nil)
     return withdraw(peer)
@@ -93,11 +93,11 @@ struct Uplink: Sendable {
   /// State of the node that decides about sent and received packets.
   struct Context {
     let view: NodeView
-    /// Noise key of this node.
+    /// This node's Noise key, by which sealed payloads are opened.
     let noiseKey: X25519.PrivateKey
     /// Whether payloads are sealed for the recipient's Noise key. The apps cannot read them then.
     let isSealing: Bool
-    /// Favourites of the user.
+    /// Peers that the user of this node has marked as favourites.
     let favourites: Set<PeerID>
     /// Peers that report this node as their favourite.
     let favouredBy: Set<PeerID>

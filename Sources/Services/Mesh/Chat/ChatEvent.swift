@@ -1,7 +1,7 @@
 import FullScreen
 import MeshViews
 
-/// Input of a chat.
+/// Input of the chat's state machine: a key, a new size of the terminal, or news of the service.
 public enum ChatEvent: Sendable, Equatable {
   case key(Key)
   case resized(columns: Int, rows: Int)
@@ -19,7 +19,7 @@ public enum ChatEvent: Sendable, Equatable {
   /// The service has started. Earlier data may be outdated: messages are listed from the first.
   case serviceCame
   case serviceWent
-  /// Result of a requested proof.
+  /// Result of a proof that the user requested of a peer by its verification code.
   case proof(peer: String, MeshProof)
   /// A favourite or verified peer has changed its nickname.
   case renamed(peer: String, before: String, now: String)
@@ -29,7 +29,7 @@ public enum ChatEvent: Sendable, Equatable {
   case failed(ChatAction, String)
 }
 
-/// Output of a chat.
+/// Output of the chat's state machine: a request to the service, or to the terminal.
 public enum ChatAction: Sendable, Equatable {
   case say(String)
   case tell(peer: String, String)
@@ -54,6 +54,6 @@ public enum ChatAction: Sendable, Equatable {
     }
   }
 
-  /// Whether the service answers immediately.
+  /// Whether the service answers the request immediately; a proof by a verification code takes up to half a minute.
   var isQuick: Bool { if case .verifyCode = self { false } else { true } }
 }

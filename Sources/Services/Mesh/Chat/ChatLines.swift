@@ -142,7 +142,7 @@ final class ChatLines {
   }
 }
 
-/// Assembles lines from parts.
+/// Assembles lines of standard input from the portions that are read.
 struct LineReader {
   /// Maximum length of a line, in bytes; the rest is dropped. No message is as long.
   static let longest = 1 << 17

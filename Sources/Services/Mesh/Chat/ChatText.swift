@@ -57,7 +57,7 @@ enum ChatText {
   }
 }
 
-/// Formatted time.
+/// Day and time of day of a message, formatted for people.
 public struct ChatMoment: Sendable, Equatable {
   /// Date, such as `Sunday 22 November 2026`.
   public let day: String

@@ -8,7 +8,7 @@ struct Conversation: Sendable, Equatable {
     case notice(String)
   }
 
-  /// Maximum number of entries.
+  /// Maximum number of messages and notices of a conversation that the chat holds.
   static let limit = 2000
 
   private(set) var entries: [Entry] = []

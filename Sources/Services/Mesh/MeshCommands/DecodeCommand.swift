@@ -75,9 +75,9 @@ struct DecodedLine: Equatable {
 /// Splits a stream into lines, with a maximum length.
 struct LineCutter {
   enum Line: Equatable {
-    /// Line without its terminator.
+    /// A line of input without its line feed.
     case text(String)
-    /// Line that exceeds the limit.
+    /// A line of input that is longer than any packet, and is reported as an error.
     case tooLong
   }
 

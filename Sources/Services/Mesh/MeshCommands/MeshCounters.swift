@@ -2,7 +2,7 @@ import DBus
 import MeshViews
 import Tool
 
-/// Meanings of the mesh's counters.
+/// Sentences that explain each counter of the mesh.
 enum MeshCounters {
   /// Sentence with the most important counters; nil if no frame was sent or received.
   static func summary(_ node: MeshView) -> String? {

@@ -5,7 +5,7 @@ import Terminal
 
 /// Links between peers as trees: a tree of shortest paths from this node with each peer once, and the rest.
 struct MeshMap: Equatable {
-  /// Peer in a tree.
+  /// A peer in the tree of the map, with the peers that are reached through it.
   struct Node: Equatable {
     let id: String
     /// Hops from the root of its tree.
@@ -30,7 +30,7 @@ struct MeshMap: Equatable {
   /// Tree of this node, followed by one for each part of the mesh without a known link to it. Nodes are sorted by
   /// distance from the root.
   private(set) var trees: [[Node]] = []
-  /// All links, each once.
+  /// All links that peers announce, each pair of peers once.
   let links: [Link]
   /// Links that are not part of a tree.
   let further: [Link]
@@ -67,7 +67,7 @@ struct MeshMap: Equatable {
     }
   }
 
-  /// Displayed name of a peer.
+  /// Returns the name under which the map shows a peer.
   func name(_ id: String) -> String { names.name(of: id) }
 
   /// Signal strength in dBm; nil if the peer is not a neighbour, or it is unknown.
@@ -97,7 +97,7 @@ struct MeshMap: Equatable {
   }
 }
 
-/// Search for shortest paths.
+/// State of a breadth-first search for the shortest paths from this node.
 private struct Walk {
   let neighbours: [String: [String]]
   let peers: [String: MeshPeerView]

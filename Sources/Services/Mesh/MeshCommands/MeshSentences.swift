@@ -3,7 +3,7 @@ import MeshNaming
 import MeshViews
 import Tool
 
-/// Descriptions of mesh events.
+/// Sentences about D-Bus signals of the mesh, for `earshot monitor`.
 enum MeshSentences {
   static func text(_ event: ServiceEvent) -> String? {
     switch event {

@@ -32,7 +32,7 @@ enum MeshShown {
     ])
   }
 
-  /// Lines for `earshot status`.
+  /// Returns the lines about the mesh in `earshot status`.
   static func status(_ node: MeshView) -> String {
     var line = "  mesh      \(state(node))"
     if !node.id.isEmpty {
@@ -49,7 +49,7 @@ enum MeshShown {
     node.carried == 1 ? "1 envelope of others" : "\(node.carried) envelopes of others"
   }
 
-  /// State for people.
+  /// Returns the state of the node as a phrase for people.
   private static func state(_ node: MeshView) -> String {
     node.state == "waitingForClock" ? "waiting for the clock" : node.state
   }

@@ -10,7 +10,7 @@ struct MeshState {
   let peers: [MeshPeerView]
   let names: MeshNameIndex
 
-  /// Connects, and queries the service.
+  /// Reads the node and its peers from the service.
   @LoopActor
   init(_ client: Client) async throws(Failure) {
     try await client.connect()

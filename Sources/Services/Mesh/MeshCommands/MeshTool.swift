@@ -3,7 +3,7 @@ import Loop
 import MeshViews
 import Tool
 
-/// Mesh commands of the tool.
+/// The verb `mesh` of the tool, with all its subcommands.
 public enum MeshTool {
   public static let part = ToolPart(
     verbs: [

@@ -67,9 +67,9 @@ final class SendFileCommand {
     return try await follow(object, recipient, news, pause)
   }
 
-  /// Fragmentation of a file.
+  /// How a file is cut into fragments on the way to its recipients, for the warning about long files.
   private struct Cut {
-    /// Slice size, in bytes.
+    /// Bytes of the file in each fragment.
     var slice = FragmentPlan.olderSlice
     /// Cause of a reduced slice size.
     var cause = ""

@@ -117,7 +117,7 @@ public struct MeshNameIndex: Sendable, Equatable {
   }
 }
 
-/// Resolution of texts to peers.
+/// Finds the peer that a text names.
 extension MeshNameIndex {
   /// Maximum length of a text that names a peer, in bytes: 255 of a nickname, and the digits of an ID.
   private static let longest = 300
@@ -263,7 +263,7 @@ public struct MeshNameRefusal: Error, Hashable, Sendable {
   public enum Reason: Hashable, Sendable {
     /// No known peer has this name.
     case unknown
-    /// Several peers have this name.
+    /// Several known peers have the nickname.
     case ambiguous
     /// One peer has this name, and a favourite or verified peer had it before.
     case taken
@@ -280,7 +280,7 @@ public struct MeshNameRefusal: Error, Hashable, Sendable {
   }
 
   public let reason: Reason
-  /// The text that was resolved.
+  /// The text, as given by the user, that names no single peer.
   public let text: String
   public let candidates: [Candidate]
 

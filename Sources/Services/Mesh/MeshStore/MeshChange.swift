@@ -2,7 +2,7 @@ import Bitchat
 import BitchatWire
 import Crypto
 
-/// Change of the persistent data.
+/// One change of the data that the mesh store persists.
 public enum MeshChange: Hashable, Sendable {
   /// Nickname of this node, up to 255 bytes of UTF-8.
   case nickname(String)
@@ -51,7 +51,7 @@ public enum MeshChange: Hashable, Sendable {
   }
 }
 
-/// Desired state of a row.
+/// Content that a database row must have after the commit.
 struct MeshRow: Hashable, Sendable {
   let id: Int64
   /// Time of the row, in milliseconds since 1970. It is not encrypted on disk.
@@ -65,16 +65,16 @@ struct MeshWrites: Sendable {
   var rows: [Int64: MeshRow] = [:]
   /// Whether removed content must be purged from the write-ahead log, too.
   var emptiesLog = false
-  /// Numbers of removed messages.
+  /// Numbers of messages that a limit removed from the store with this commit.
   var removedMessages: [UInt32] = []
-  /// Numbers of removed files.
+  /// Numbers of files that a limit removed from the store with this commit.
   var removedFiles: [UInt32] = []
   /// Locations of file contents to erase after the commit.
   var erased: Set<UInt64> = []
 
   var isEmpty: Bool { rows.isEmpty && !emptiesLog && erased.isEmpty }
 
-  /// Adds later writes.
+  /// Adds the writes of a later change to this commit.
   mutating func add(_ later: MeshWrites) {
     rows.merge(later.rows) { _, new in new }
     emptiesLog = emptiesLog || later.emptiesLog

@@ -1,7 +1,7 @@
 import Database
 import Store
 
-/// Encrypted row of the database.
+/// A row of the database, whose content is encrypted.
 struct SealedRow: Hashable, Sendable {
   let id: Int64
   /// Time of the row, in milliseconds since 1970.

@@ -24,7 +24,7 @@ extension MeshDisk {
   func wipe() throws(StoreError) -> Bool { try wipe(keeping: 0) }
 }
 
-/// Contents of the disk.
+/// Everything that was read from the disk when the mesh store was opened.
 struct DiskContents: Sendable {
   struct Row: Sendable {
     let id: Int64
@@ -43,7 +43,7 @@ struct DiskContents: Sendable {
   var keyOrigin: StoreKey.Origin?
 }
 
-/// Implementation in memory only.
+/// A replacement for the disk that holds file contents in memory, for a service without a state directory.
 final class NoDisk: MeshDisk {
   private let contents = Locked<[UInt64: [UInt8]]>([:])
 

@@ -5,7 +5,7 @@ import Bytes
 public struct MeshFile: Hashable, Sendable {
   /// Identifies a file when it arrives again.
   public enum Key: Hashable, Sendable {
-    /// Packet of a public file.
+    /// A public file, by the ID of the packet that contains it.
     case packet(PacketID)
     /// Sender and receipt ID of a file for this node alone.
     case receipt(PeerID, MessageID)
@@ -23,7 +23,7 @@ public struct MeshFile: Hashable, Sendable {
   public var sender: PeerID
   /// Nickname of the sender at arrival.
   public var nickname: String
-  /// Sanitised file name.
+  /// Name of the file without a path or control characters.
   public var name: String
   public var mime: String
   /// Length of the content, in bytes.
@@ -79,7 +79,7 @@ enum SealedFile {
 public struct DeletedFile: Hashable, Sendable {
   /// Time in which the file may arrive again, in milliseconds: 15 min, and the tolerance for clocks.
   public static let lifetime: UInt64 = 17 * 60 * 1000
-  /// Maximum number of entries.
+  /// Maximum number of deleted files that are remembered.
   public static let limit = 2000
 
   /// Time of deletion, in milliseconds since 1970.

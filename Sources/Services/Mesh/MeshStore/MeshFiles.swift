@@ -10,7 +10,7 @@ import Store
 final class MeshFiles: MeshDisk {
   static let folder = "mesh"
   static let key = StoreKey.Name("mesh")
-  /// Marker file of a wipe.
+  /// Name of the file that exists while a wipe is incomplete, so that the next start completes it.
   static let wiping = "mesh.wiping"
   /// Upper bound, exclusive, on the numbers of rows.
   static let highestID: Int64 = 1 << 40
@@ -214,7 +214,8 @@ final class MeshFiles: MeshDisk {
     try StoreKey.destroy(key, in: directory)
   }
 
-  /// Completes a wipe.
+  /// Destroys the key, then erases all files, and last the marker file, so that an interrupted wipe can be completed
+  /// later.
   private static func finishWipe(in directory: StateDirectory) throws(StoreError) {
     let failures = [
       failure { () throws(StoreError) in try destroyKey(in: directory) },

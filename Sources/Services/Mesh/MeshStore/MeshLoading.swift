@@ -112,7 +112,7 @@ extension StoredNode {
   }
 }
 
-/// Data of earlier runs.
+/// Data that the mesh store has from earlier runs of the service.
 public struct StoredNode: Sendable {
   /// Identity of the node; newly made if there was none.
   public var identity: MeshEngine.Identity
@@ -124,17 +124,17 @@ public struct StoredNode: Sendable {
   /// Pins, in order of the last contact.
   public var pins: [(peer: PeerID, key: Ed25519.PublicKey, isProven: Bool)] = []
   public var peers: [PeerMarks] = []
-  /// Outgoing messages, sorted by number.
+  /// Messages of this node that were not delivered yet, sorted by number.
   public var outgoing: [OutgoingMessage] = []
-  /// Public packets, sorted by time.
+  /// Public packets for sync answers, sorted by timestamp.
   public var gossip: [GossipArchive.Item] = []
-  /// Messages, sorted by number.
+  /// Listed messages, sorted by number.
   public var messages: [MeshMessage] = []
   /// Envelopes carried for others, in order of arrival.
   public var carried: [CarriedEnvelope] = []
   /// Received files, sorted by number.
   public var files: [MeshFile] = []
-  /// Deleted files, sorted by number.
+  /// Files that were deleted recently and must not be accepted again, sorted by number.
   public var deletedFiles: [DeletedFile] = []
   /// Highest number of a message or file so far, 0 if there was none. New numbers are higher.
   public var highestNumber: UInt32 = 0

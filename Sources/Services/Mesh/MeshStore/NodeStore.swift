@@ -13,13 +13,13 @@ import Store
 /// and `trouble` reports them.
 @LoopActor
 public final class NodeStore {
-  /// Settings of the store.
+  /// Limits on what the mesh store stores, and for how long.
   public struct Settings: Hashable, Sendable {
     /// Lifetime of public messages and packets; zero if they are never written to disk.
     public var archive = Duration.seconds(6 * 3600)
     /// Maximum bytes of all received files.
     public var fileBytes = 64 << 20
-    /// Lifetime of received files.
+    /// Time after which a received file is removed.
     public var filesFor = Duration.seconds(7 * 24 * 3600)
 
     public init(archive: Duration = .seconds(6 * 3600)) {
@@ -79,7 +79,7 @@ public final class NodeStore {
 
   var state = State.closed
   var ledger: RecordIndex
-  /// Writes of the next commit.
+  /// Writes that wait for the next commit.
   var pending = MeshWrites()
   /// Callers that wait for the next commit.
   var waiting: [@LoopActor (StoreError?) -> Void] = []
@@ -97,7 +97,7 @@ public final class NodeStore {
   private let idlers = IdleWaiters()
   lazy var stall = Deadline(scheduler) { [weak self] in self?.diskHangs() }
   lazy var retry = Deadline(scheduler) { [weak self] in self?.commit() }
-  /// Start of the last commit.
+  /// Time at which the last commit began; nil before the first one.
   var committedAt: Instant?
   /// Whether a waiting change is urgent.
   var hasUrgent = false
@@ -390,7 +390,7 @@ extension NodeStore {
   }
 }
 
-/// Received files.
+/// Storing, reading and erasing the contents of received files.
 extension NodeStore {
   /// Maximum bytes of all files without a disk.
   static let bytesInMemory = 8 << 20
@@ -485,7 +485,7 @@ extension NodeStore {
     if hanging == 0, !isStalled, error == Self.stalled { error = nil }
   }
 
-  /// Timeout of one disk operation.
+  /// Time limit of one disk operation, after which its caller is answered.
   @LoopActor
   private final class Patience {
     var timer: Registration?

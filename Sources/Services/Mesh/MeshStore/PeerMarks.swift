@@ -31,7 +31,7 @@ public struct PeerMarks: Hashable, Sendable {
     public static func < (left: Rank, right: Rank) -> Bool { left.rawValue < right.rawValue }
   }
 
-  /// Maximum names in `nicknameHistory`.
+  /// Maximum number of nicknames in `nicknameHistory`.
   public static let nicknameHistoryLimit = 8
 
   public var peer: PeerID

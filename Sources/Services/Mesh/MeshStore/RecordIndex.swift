@@ -80,7 +80,7 @@ struct RecordIndex: Sendable {
   private(set) var archiveMilliseconds: UInt64
   /// Maximum sum of the bytes of all files.
   private(set) var fileBytes: Int
-  /// Lifetime of files, in milliseconds.
+  /// Time after which a received file is removed, in milliseconds.
   private var fileMilliseconds: UInt64
   private var nextID: Int64 = 1
   /// Numbers of rows that were freed in this run. They are reused, so that fewer writes wait.
@@ -92,14 +92,14 @@ struct RecordIndex: Sendable {
     fileMilliseconds = Self.milliseconds(settings.filesFor)
   }
 
-  /// Locations of all files.
+  /// Locations on the disk of the contents of all stored files.
   var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file?.place)) }
 
   private static func milliseconds(_ duration: Duration) -> UInt64 {
     UInt64(max(0, duration.components.seconds)) &* 1000
   }
 
-  /// Whether the record exists.
+  /// Whether the shelf has a record with this key.
   func has(_ key: Key, on shelf: Shelf) -> Bool { shelves[shelf]?[key] != nil }
 
   func count(_ shelf: Shelf) -> Int { shelves[shelf]?.count ?? 0 }
@@ -184,7 +184,7 @@ struct RecordIndex: Sendable {
     return writes
   }
 
-  /// Writes a new identity.
+  /// Adds the row of a newly made identity to the writes.
   mutating func enter(_ identity: MeshEngine.Identity, at time: UInt64) throws(WireError) -> MeshWrites {
     try write(.identity(identity), at: time)
   }
@@ -301,7 +301,7 @@ struct RecordIndex: Sendable {
 }
 
 extension RecordIndex {
-  /// Index entry of a record.
+  /// Properties of a record by which the index counts it towards the limits and orders evictions.
   private struct Place {
     let key: Key
     let shelf: Shelf

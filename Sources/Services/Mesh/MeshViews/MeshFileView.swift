@@ -15,7 +15,7 @@ public struct MeshFileView: Sendable, Equatable {
   public var nickname = ""
   public var isPrivate = false
   public var isIncoming = false
-  /// Progress in percent.
+  /// Share of the file that has arrived or was sent, in percent.
   public var progress = 0
   /// State of the file: `receiving` or `received`; `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
   public var state = ""

@@ -12,7 +12,7 @@ public struct MeshPeerView: Sendable, Equatable {
   public var verifiedName = ""
   /// Nicknames that a favourite or verified peer has had since then.
   public var nicknameHistory: [String] = []
-  /// Fingerprint: 64 hexadecimal digits.
+  /// Fingerprint of the peer's Noise key: 64 hexadecimal digits; empty if unknown.
   public var fingerprint = ""
   /// Whether this node has a link with the peer.
   public var isDirect = false
@@ -70,7 +70,7 @@ extension MeshNameIndex {
     for peer in peers { add(peer) }
   }
 
-  /// Adds or replaces a peer.
+  /// Adds a peer to the list, or replaces the entry with the same ID.
   public mutating func add(_ peer: MeshPeerView) {
     add(peer.id, nickname: peer.nickname, verifiedName: peer.verifiedName, nicknameHistory: peer.nicknameHistory)
   }

@@ -7,7 +7,7 @@ public struct MeshView: Sendable, Equatable {
   public var nickname = ""
   /// Peer ID: 16 lower-case hexadecimal digits.
   public var id = ""
-  /// Fingerprint: 64 hexadecimal digits.
+  /// Fingerprint of this node's Noise key: 64 hexadecimal digits.
   public var fingerprint = ""
   public var links = 0
   public var unread = 0
@@ -87,7 +87,7 @@ public enum MeshNames {
   public static let peerInterface = "org.earshot.MeshPeer1"
   public static let fileInterface = "org.earshot.MeshFile1"
 
-  /// Object path of a file.
+  /// Returns the D-Bus object path of the file with this number.
   public static func path(ofFile number: UInt32) -> ObjectPath { path.child("file\(number)") }
 
   /// Object path of a peer.

@@ -13,7 +13,7 @@ final class MeshUplinkAdaptor {
   /// The object and the interface of the program.
   nonisolated static let sinkPath: ObjectPath = "/org/earshot/uplink/sink"
   nonisolated static let sinkInterface = "org.earshot.MeshUplinkSink1"
-  /// The user of `earshot-nostrd`.
+  /// The Unix user of `earshot-nostrd`, the only one that may call these methods.
   nonisolated static let userName = "earshot-nostr"
 
   private let service: MeshService

@@ -14,7 +14,7 @@ public struct MeshSettings: SettingsSection {
     case battery
   }
 
-  /// Idle timeout of links.
+  /// Idle timeout after which the link of a silent neighbour is cut (`DeviceMonitor=`).
   public enum Monitor: String, Sendable, CaseIterable {
     case standard = "default"
     case strict
@@ -31,7 +31,7 @@ public struct MeshSettings: SettingsSection {
   public var fileStore = 64 << 20
   /// Time for which received files are stored.
   public var filesFor = Duration.seconds(7 * 24 * 3600)
-  /// Maximum number of neighbours.
+  /// Maximum number of neighbours that have a link with this node.
   public var links = 7
   public var monitor = Monitor.standard
   /// Maximum envelopes that a mailbox carries.
@@ -46,12 +46,12 @@ public struct MeshSettings: SettingsSection {
   public var sealsUplink = false
   /// Preferred dialect for all peers without an entry in `dialects`.
   public var dialect = MeshDialect.live
-  /// Peers with a configured dialect.
+  /// Peers to which this node sends a configured dialect, whatever they announce.
   public var dialects: [PeerDialect] = []
   /// Journal entries per kind of event and minute, from section `[Log]`.
   public var linesPerPeer = LogSettings().linesPerPeer
 
-  /// Configured dialect of a peer.
+  /// A peer, and the dialect that the configuration sets for it.
   public struct PeerDialect: Hashable, Sendable {
     public let peer: PeerID
     public let dialect: MeshDialect
@@ -84,7 +84,7 @@ public struct MeshSettings: SettingsSection {
     links = min(links, max(1, configuration[RadioSettings.self].links - 1))
   }
 
-  /// Settings of the store.
+  /// Those of these settings that the mesh store needs.
   var kept: NodeStore.Settings {
     var kept = NodeStore.Settings(archive: archive)
     (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)

@@ -41,7 +41,7 @@ extension Journal.MessageID {
     store, which gives the node a new identity: earshot mesh wipe.
     """)
 
-  /// A link was cut.
+  /// The mesh closed a link; the entry gives the reason.
   static let meshLinkCut = Journal.MessageID(
     "MeshLinkCut", "e84d05b79f2c4a1ca63b7d9150c8e2f7", "The mesh closed a link",
     """

@@ -4,7 +4,7 @@ import MeshStore
 
 /// Received files, and those of this node.
 struct FileLog: Sendable {
-  /// File as programs see it.
+  /// A file as D-Bus programs see it: one that arrives, was received, or is sent by this node.
   struct Entry: Sendable {
     enum Direction: String, Sendable {
       case incoming, outgoing

@@ -23,7 +23,7 @@ final class SharedFiles {
   private(set) var log = FileLog()
   /// Received files that are not stored yet.
   private var intake = FileIntake()
-  /// Numbers of incoming files.
+  /// Files that are arriving, with the number that each of them gets.
   private var incoming = FileArrivals()
   private lazy var intakeTimer = Deadline(node.scheduler) { [weak self] in self?.keepWaitingFiles() }
 
@@ -36,7 +36,7 @@ final class SharedFiles {
     for file in kept.deletedFiles { log.note(file) }
   }
 
-  /// Drops everything for a wipe.
+  /// Removes all files and their numbers, before a wipe.
   func forgetAll() {
     (log, intake, incoming) = (FileLog(), FileIntake(), FileArrivals())
     intakeTimer.set(nil)

@@ -15,7 +15,7 @@ struct LinkSlots: Sendable {
   /// phones would replace each other endlessly.
   static let knownTime = Duration.seconds(300)
 
-  /// Link with a slot.
+  /// A link, or an attempt to connect, that occupies a slot.
   struct Holder: Sendable {
     /// Relation of the peer to this node.
     enum Peer: Sendable {
@@ -36,17 +36,17 @@ struct LinkSlots: Sendable {
     let peer: Peer
   }
 
-  /// Decision about an incoming link.
+  /// Decision whether an incoming link gets a slot.
   enum Outcome: Hashable, Sendable {
-    /// A slot is free.
+    /// A slot is free, and the incoming link gets it.
     case free
     /// This link must be evicted first.
     case insteadOf(LinkID)
-    /// There is no slot.
+    /// No slot is free and none may be freed, so the incoming link is refused.
     case full
   }
 
-  /// Number of slots.
+  /// Maximum number of links, including attempts to connect.
   let limit: Int
   let holders: [Holder]
 
@@ -57,7 +57,7 @@ struct LinkSlots: Sendable {
   /// Number of slots reserved for outgoing links.
   var own: Int { limit > Self.fewestOwn ? max(Self.fewestOwn, limit / Self.ownShare) : 0 }
 
-  /// Decides about an incoming link.
+  /// Decides whether an incoming link gets a slot, and which link it replaces.
   func outcome(at now: Instant) -> Outcome {
     let theirs = holders.filter { !$0.isOurs }
     if hasPlace(holders.count, theirs.count) { return .free }

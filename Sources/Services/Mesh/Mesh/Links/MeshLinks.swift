@@ -81,7 +81,7 @@ final class MeshLinks {
     for port in ports.values { sender.pump(port) }
   }
 
-  /// Applies a changed power source.
+  /// Applies a changed power source to scanning and advertising.
   func powerChanged() {
     guard node.isStarted, node.engine != nil, isServing else { return }
     advertise()
@@ -455,7 +455,7 @@ final class MeshLinks {
   }
 }
 
-/// Outgoing links.
+/// Events of links that this node makes.
 extension MeshLinks: NeighbourSearchDelegate {
   var isServing: Bool { sender.server != nil }
 
@@ -487,7 +487,7 @@ extension MeshLinks: NeighbourSearchDelegate {
   }
 }
 
-/// Incoming links.
+/// Events of links that peers make.
 extension MeshLinks: GATTServerDelegate {
   func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
     guard ports[link]?.isCut != true, !isRefused(address), makePlace(for: link) else {

@@ -11,13 +11,13 @@ struct NeighbourFinder: Sendable {
   static let pauseAfterLoss = Duration.seconds(3)
   /// First pause after a failed attempt to reach an address. It doubles with each failure.
   static let pauseAfterFailure = Duration.seconds(15)
-  /// Maximum pause of an address.
+  /// Maximum pause between attempts to reach one address, when it no longer doubles.
   static let longestPause = Duration.seconds(300)
   /// Time for which the node with the larger ID leaves the first attempt to the node with the smaller ID. On a busy
   /// machine a link may take this long. Two nodes that connect to each other at once stay without a link for long, and
   /// kernel 6.1 was seen to break.
   static let courtesy = Duration.seconds(5)
-  /// Minimum time between attempts.
+  /// Minimum time between two connection attempts to any addresses.
   static let attemptPause = Duration.milliseconds(500)
   /// Time after its last report for which an advertiser counts as present while the node scans. A discovery reports
   /// each advertiser in range at least once in 10.24 s.
@@ -66,7 +66,7 @@ struct NeighbourFinder: Sendable {
   private var pauses: [BluetoothAddress: Pause] = [:]
   private var aloneSince: Instant?
   private var nextAttempt = Instant.zero
-  /// Whether the last attempt failed.
+  /// Whether the last connection attempt, to any address, failed.
   private var hasFailed = false
   /// The end of the last failed attempt.
   private var failedAt: Instant?
@@ -263,7 +263,7 @@ struct ScanDuty: Sendable {
   private var beganAt: Instant?
   private var busyUntil = Instant.zero
 
-  /// Records traffic.
+  /// Records a message, so that the node on battery scans longer for a while.
   mutating func traffic(at now: Instant) { busyUntil = max(busyUntil, now.advanced(by: Self.afterTraffic)) }
 
   /// Whether to scan now, and when that may change.

@@ -10,7 +10,7 @@ import Radio
 protocol NeighbourSearchDelegate: AnyObject {
   /// Whether the node serves its GATT application. Links are of no use before.
   var isServing: Bool { get }
-  /// The address of each link.
+  /// The addresses of all peers that have a link with this node.
   var linkedAddresses: [BluetoothAddress] { get }
   /// Whether a new outgoing link has a slot.
   func hasPlace(forAttempt link: LinkID) -> Bool
@@ -46,7 +46,7 @@ final class NeighbourSearch {
     let link: any Link
     let since: Instant
     fileprivate var timer: Registration?
-    /// Whether the connection is established.
+    /// Whether the attempt has led to a connection.
     fileprivate var isConnected = false
     /// Whether the attempt was abandoned for another peer. Its end then does not count as a failure of its own peer.
     fileprivate var isAbandoned = false
@@ -101,7 +101,7 @@ final class NeighbourSearch {
     find()
   }
 
-  /// Ends scanning and the attempt.
+  /// Stops scanning, and abandons the connection attempt that is under way.
   func stop() {
     scan = nil
     findTimer.set(nil)
@@ -189,7 +189,7 @@ final class NeighbourSearch {
     find()
   }
 
-  /// Drops everything for a wipe.
+  /// Forgets all advertisers and pauses, before a wipe.
   func forgetAll() { finder = NeighbourFinder() }
 
   // MARK: Connecting

@@ -11,7 +11,7 @@ final class MeshMessages {
   private let node: MeshNode
   private let peers: MeshPeers
   private let links: MeshLinks
-  /// Notifies of received messages.
+  /// Notifies observers of each received message, by its number.
   let arrivals = Observers<UInt32>()
   /// Notifies of new delivery states of this node's messages.
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
@@ -176,7 +176,7 @@ final class MeshMessages {
 
   // MARK: Messages of other peers
 
-  /// Handles a received public message.
+  /// Lists a public message that the engine has received, and stores it.
   func heard(_ message: PublicMessage) {
     guard node.settings.role.receives, !log.has(message.packet),
       !node.isErased(message.packet, from: message.timestamp, isLate: message.isLate)

@@ -26,7 +26,7 @@ struct MessageLog: Sendable {
   /// Shares of the senders in the private messages.
   private var privateMessages = Shares()
   private(set) var nextNumber: UInt32 = 1
-  /// Number of unread messages.
+  /// Number of listed messages that no program has marked as seen.
   private(set) var unread = 0
 
   /// - Parameter highest: highest number used so far.
@@ -40,7 +40,7 @@ struct MessageLog: Sendable {
     nextNumber = max(nextNumber, highest &+ 1)
   }
 
-  /// Returns an unused number.
+  /// Returns the next message number, which no message or file has had before.
   mutating func takeNumber() -> UInt32 {
     defer { nextNumber &+= 1 }
     return nextNumber
@@ -167,7 +167,7 @@ struct MessageLog: Sendable {
     return messages[place]
   }
 
-  /// Removes messages.
+  /// Removes the messages with these numbers from the log.
   mutating func remove(_ numbers: [UInt32]) {
     let gone = Set(numbers)
     for message in messages where gone.contains(message.number) { forget(message) }

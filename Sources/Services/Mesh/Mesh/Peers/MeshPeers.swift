@@ -8,7 +8,7 @@ import Loop
 import MeshNaming
 import MeshStore
 
-/// Known properties of a peer.
+/// A peer as the engine knows it, with the marks that the store has of it.
 struct KnownPeer {
   let id: PeerID
   var nickname: String
@@ -27,7 +27,7 @@ struct KnownPeer {
 /// Known peers: those active recently, and those with stored marks. Their names, troubles and proofs.
 @LoopActor
 final class MeshPeers {
-  /// Maximum peers with stored marks.
+  /// Maximum number of peers whose marks (favourite, verified, blocked, contact) are stored.
   static let marksLimit = 1024
   /// Maximum renames per peer and minute that are reported.
   static let renamesPerMinute = 6
@@ -59,7 +59,7 @@ final class MeshPeers {
   /// Reasons why packets or files of peers are rejected.
   private var troubles = PeerTroubles()
   private lazy var troubleTimer = Deadline(node.scheduler) { [weak self] in self?.dropTroubles() }
-  /// Results of requested proofs.
+  /// Results of the proofs that programs requested by `Verify` and `VerifyCode`.
   private(set) var proofs = ProofResults()
   /// Limits the peers that are added to the store because of public messages.
   private var writersNoted = RateLimiter<Bool>(perMinute: MeshPeers.writersPerMinute, capacity: 1)
@@ -91,7 +91,7 @@ final class MeshPeers {
   /// Sets the marks of a peer without a change in the store.
   func remember(_ marks: PeerMarks) { self.marks[marks.peer] = marks }
 
-  /// Drops everything for a wipe.
+  /// Forgets all marks, problems and proof results, before a wipe.
   func forgetAll() {
     (marks, unkeptNotices) = ([:], [:])
     (proofs, troubles) = (ProofResults(), PeerTroubles())
@@ -99,7 +99,7 @@ final class MeshPeers {
 
   // MARK: Properties of a peer
 
-  /// All peers, sorted by ID.
+  /// All peers with marks, in range, or with a reported problem, sorted by ID.
   var known: [PeerID] {
     let near = node.engine?.peers.map(\.id) ?? []
     return Set(near).union(marks.keys).union(troubles.peers(at: node.now)).sorted()

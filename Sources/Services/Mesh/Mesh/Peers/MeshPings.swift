@@ -5,7 +5,7 @@ import Loop
 /// Pings of local programs that wait for their answers.
 @LoopActor
 final class MeshPings {
-  /// Result of a ping.
+  /// Result of a ping that a program requested.
   enum Outcome: Sendable {
     case answered(milliseconds: UInt32, hops: Int)
     case lost

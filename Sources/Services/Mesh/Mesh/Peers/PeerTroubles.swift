@@ -10,7 +10,7 @@ struct PeerTroubles: Sendable {
     /// The link was cut because the peer did not announce itself.
     case notAnnounced
 
-    /// A sentence about the peer.
+    /// A sentence about the problem for the group, which may see who is near.
     var sentence: String {
       switch self {
       case .engine(.refusedFile(let mime)):
@@ -28,7 +28,7 @@ struct PeerTroubles: Sendable {
       }
     }
 
-    /// Sentence that names no peer.
+    /// A sentence about the problem that names no peer, for programs that may not see who is near.
     var publicSentence: String {
       switch self {
       case .engine(.refusedFile): "A file of a peer was refused. To see why: earshot mesh peers."

@@ -101,7 +101,7 @@ public final class MeshService {
     node.keep(superfluous.map { .carriedNoMore($0.id) })
   }
 
-  /// Joins the mesh.
+  /// Begins to take part in the mesh, once the identity of the node is known: advertises, scans and announces.
   private func join() {
     clockWatch.start()
     node.handle(.start)
@@ -212,7 +212,7 @@ public final class MeshService {
 
   public func setNickname(_ nickname: String) { node.setNickname(nickname) }
 
-  /// Announces this node now.
+  /// Sends an announce of this node to its neighbours at once.
   public func announce() { node.handle(.announce) }
 
   /// Blocks or unblocks a peer. Earlier messages of a blocked peer are marked as seen without receipts.
@@ -299,7 +299,7 @@ public final class MeshService {
 
   public var nickname: String { node.nickname }
 
-  /// Number of neighbours.
+  /// Number of neighbours that have announced themselves over a link.
   public var neighbours: Int { node.engine?.neighbours.count ?? 0 }
 
   /// Number of envelopes carried for others.
@@ -311,7 +311,7 @@ public final class MeshService {
     return node.engine?.identity.id.description ?? (isLocked ? "unknown" : nil)
   }
 
-  /// Counters since the start.
+  /// Counters of the mesh since the service was started, for D-Bus.
   var tallies: [Tally] {
     let engine = (node.engine?.counters.tallies ?? []) + (node.engine?.noiseTallies ?? [])
     return engine + links.tallies + [Tally("LinesLeftOut", node.linesLeftOut)] + files.tallies
@@ -364,7 +364,7 @@ public final class MeshService {
     restoreTimer = node.scheduler.schedule(after: limit) { [weak self] in self?.reportRestored() }
   }
 
-  /// Answers the call of `whenRestored`.
+  /// Calls the closure that was passed to `whenRestored`, once.
   func reportRestored() {
     let then = whenRestored
     (whenRestored, restoreTimer) = (nil, nil)

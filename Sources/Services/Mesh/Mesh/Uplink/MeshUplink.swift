@@ -25,7 +25,7 @@ protocol UplinkProgram: AnyObject {
 /// received.
 @LoopActor
 final class MeshUplink {
-  /// Maximum keys of mutual favourites.
+  /// Maximum number of mutual favourites whose keys are passed to the uplink program.
   static let contactLimit = 1000
 
   private let node: MeshNode
@@ -42,7 +42,7 @@ final class MeshUplink {
     peers.changes.addForGood { [weak self] _ in self?.updateContacts() }
   }
 
-  /// Whether a program carries packets.
+  /// Whether a program has called `Attach` and carries packets over the uplink.
   var isAttached: Bool { program != nil }
 
   /// Makes a program the carrier of packets.
@@ -62,7 +62,7 @@ final class MeshUplink {
     open()
   }
 
-  /// The program has left.
+  /// Handles the end of the uplink program: its packets wait for the next program.
   func detach() {
     (program, key, contacts) = (nil, nil, nil)
     node.handle(.uplinkClosed)
