@@ -13,12 +13,12 @@ public struct ByteReader: Sendable {
     unread = slice
   }
 
-  /// Number of unread bytes.
+  /// Number of bytes that were not read yet.
   public var remaining: Int { unread.count }
 
   @inlinable public var isAtEnd: Bool { unread.isEmpty }
 
-  /// Reads one byte.
+  /// Reads the next byte.
   public mutating func u8() throws(WireError) -> UInt8 {
     guard let byte = unread.popFirst() else { throw .truncated(needed: 1, available: 0) }
     return byte

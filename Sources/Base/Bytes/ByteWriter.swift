@@ -1,6 +1,6 @@
 /// A cursor that appends the fields of a wire structure in order.
 public struct ByteWriter: Sendable {
-  /// The bytes that were written.
+  /// The bytes that were written so far.
   public private(set) var bytes: [UInt8] = []
 
   /// Creates a writer with memory reserved for `capacity` bytes. The writer grows when more are written.
@@ -8,7 +8,7 @@ public struct ByteWriter: Sendable {
     bytes.reserveCapacity(max(0, capacity))
   }
 
-  /// Writes one byte.
+  /// Appends one byte.
   public mutating func u8(_ value: UInt8) { bytes.append(value) }
 
   /// Writes two bytes, most significant first.

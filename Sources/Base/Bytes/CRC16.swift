@@ -7,7 +7,7 @@ public enum CRC16 {
     bytes.withContiguousStorageIfAvailable(kermit(buffer:)) ?? kermit(Array(bytes)[...])
   }
 
-  /// CRC-16/KERMIT of a slice.
+  /// Returns the CRC-16/KERMIT of the bytes of a slice.
   public static func kermit(_ bytes: ArraySlice<UInt8>) -> UInt16 {
     bytes.withUnsafeBufferPointer(kermit(buffer:))
   }

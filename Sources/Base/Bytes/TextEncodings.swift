@@ -110,7 +110,7 @@ public enum Base64 {
 
 /// Bytes as hexadecimal digits, two for each byte.
 public enum Hex {
-  /// The bytes in lower-case digits.
+  /// Returns the bytes as lower-case hexadecimal digits.
   public static func encode(_ bytes: some Sequence<UInt8>) -> String {
     var digits: [UInt8] = []
     digits.reserveCapacity(2 * bytes.underestimatedCount)

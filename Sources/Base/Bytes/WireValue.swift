@@ -6,7 +6,7 @@ public protocol WireValue {
   /// Reads one structure, and leaves the bytes after it unread.
   init(reading reader: inout ByteReader) throws(WireError)
 
-  /// Writes the structure.
+  /// Appends the encoded structure to the writer.
   func write(to writer: inout ByteWriter)
 }
 

@@ -33,7 +33,7 @@ public struct TokenBucket: Sendable {
     filledAt = now
   }
 
-  /// Whether all tokens are available.
+  /// Whether the bucket is full, so that its owner may forget it.
   public func isFull(at now: Instant) -> Bool { available(at: now) >= capacity }
 
   private func available(at now: Instant) -> Double {
@@ -95,7 +95,7 @@ public struct Backoff: Sendable {
     previous == .zero ? shortest : min(previous * 2, longest)
   }
 
-  /// Whether no attempt has failed.
+  /// Whether no attempt has failed since the last reset.
   public var isFresh: Bool { failures == 0 }
 
   public mutating func reset() {

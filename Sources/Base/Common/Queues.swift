@@ -48,7 +48,7 @@ public struct Heap<Element: Comparable> {
   @inlinable public init() {}
 
   @inlinable public var count: Int { elements.count }
-  /// The smallest element.
+  /// The smallest element, which `popFirst` removes next; nil if the heap is empty.
   @inlinable public var first: Element? { elements.first }
 
   @inlinable

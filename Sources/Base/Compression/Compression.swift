@@ -81,7 +81,7 @@ public struct DeflateEffort: Hashable, Sendable {
     self.memoryLevel = Int32(clamping: min(9, max(1, memoryLevel)))
   }
 
-  /// zlib's default parameters.
+  /// The parameters that zlib uses by default.
   public static let usual = DeflateEffort(level: -1)
 }
 
@@ -114,7 +114,7 @@ extension CompressionError: CustomStringConvertible {
   }
 }
 
-/// Compression and decompression with zlib.
+/// Compresses and inflates with zlib, in the formats that the callers choose.
 enum Zlib {
   /// The format around the deflated bytes, as zlib's window bits express it, with a window of 32 KiB.
   enum Format: Int32 {

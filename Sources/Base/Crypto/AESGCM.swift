@@ -70,7 +70,7 @@ struct GCM: @unchecked Sendable {
     fetched = EVP_CIPHER_fetch(nil, name, nil)
   }
 
-  /// Implements `AESGCM.seal` for this cipher.
+  /// Implements `AESGCM.seal` with the given cipher of OpenSSL.
   func seal(
     _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
   ) throws(CryptoError) -> [UInt8] {
@@ -99,7 +99,7 @@ struct GCM: @unchecked Sendable {
     return sealed
   }
 
-  /// Implements `AESGCM.open` for this cipher.
+  /// Implements `AESGCM.open` with the given cipher of OpenSSL.
   func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
   ) throws(CryptoError) -> [UInt8] {

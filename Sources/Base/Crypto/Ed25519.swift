@@ -39,13 +39,13 @@ public enum Ed25519 {
 
   /// The key that signs. It is derived from a seed of 32 bytes, which is the part to store.
   public struct PrivateKey: Sendable {
-    /// The seed, for storing it.
+    /// The seed from which the key is derived; it is the part to store.
     public let seed: SecretBytes
     public let publicKey: PublicKey
     // libsodium's form: the seed, followed by the public key.
     private let expanded: SecretBytes
 
-    /// A new key.
+    /// Makes a new key with a random seed.
     public init(randomFrom random: inout some RandomSource) {
       self.init(checked: SecretBytes(count: Int(crypto_sign_SEEDBYTES), randomFrom: &random))
     }

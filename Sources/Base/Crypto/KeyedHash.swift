@@ -27,7 +27,7 @@ public struct KeyedHash: Sendable {
     key = random.bytes(Self.keySize)
   }
 
-  /// The hash of the bytes.
+  /// Returns the keyed hash of the bytes.
   public func hash(_ bytes: UnsafeRawBufferPointer) -> Value {
     var hash: (UInt64, UInt64) = (0, 0)
     _ = withUnsafeMutableBytes(of: &hash) { hash in

@@ -7,7 +7,7 @@ public protocol RandomSource {
 }
 
 extension RandomSource {
-  /// `count` random bytes.
+  /// Returns `count` random bytes.
   public mutating func bytes(_ count: Int) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     fill(&bytes)
@@ -32,7 +32,7 @@ extension RandomSource {
   }
 }
 
-/// The operating system's generator.
+/// The random generator of the operating system.
 public struct SystemRandom: RandomSource, Sendable {
   public init() {
     Sodium.start()

@@ -21,7 +21,7 @@ public struct SHA256: Sendable {
     }
   }
 
-  /// Adds the next portion.
+  /// Adds the next portion of the input to the hash.
   public mutating func update(_ bytes: some Collection<UInt8>) {
     _ = bytes.withPointer { crypto_hash_sha256_update(&state, $0, UInt64($1)) }
   }
@@ -53,7 +53,7 @@ public struct SHA512: Sendable {
     }
   }
 
-  /// Adds the next portion.
+  /// Adds the next portion of the input to the hash.
   public mutating func update(_ bytes: some Collection<UInt8>) {
     _ = bytes.withPointer { crypto_hash_sha512_update(&state, $0, UInt64($1)) }
   }

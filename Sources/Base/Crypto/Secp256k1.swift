@@ -28,7 +28,7 @@ public enum Secp256k1 {
       0x0A, 0x03, 0x42, 0x00,
     ]
 
-    /// The uncompressed point, 65 bytes.
+    /// The public key as an uncompressed point: 04, X and Y, 65 bytes.
     public let point: [UInt8]
     let parsed: secp256k1_pubkey
 
@@ -71,7 +71,7 @@ public enum Secp256k1 {
       self.parsed = parsed
     }
 
-    /// The SubjectPublicKeyInfo, 88 bytes.
+    /// The public key as a SubjectPublicKeyInfo in DER, 88 bytes.
     public var info: [UInt8] { Self.infoPrefix + point }
   }
 

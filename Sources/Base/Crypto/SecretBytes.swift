@@ -11,7 +11,7 @@ public final class SecretBytes: @unchecked Sendable {
   private let memory: UnsafeMutableRawPointer
   private let isSlot: Bool
 
-  /// Number of bytes.
+  /// Number of bytes of the secret.
   public let count: Int
 
   /// Allocates `count` bytes. `fill` must write every one of them; throws the error of `fill`.
@@ -38,7 +38,7 @@ public final class SecretBytes: @unchecked Sendable {
     self.init(count: count, filledBy: { randombytes_buf($0, count) })
   }
 
-  /// Draws `count` bytes from `random`.
+  /// Makes a secret of `count` bytes that are drawn from `random`.
   public convenience init(count: Int, randomFrom random: inout some RandomSource) {
     var bytes = random.bytes(count)
     defer { bytes.wipe() }

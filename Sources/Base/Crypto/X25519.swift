@@ -31,7 +31,7 @@ public enum X25519 {
     public let secret: SecretBytes
     public let publicKey: PublicKey
 
-    /// A new key.
+    /// Makes a new key with random bytes.
     public init(randomFrom random: inout some RandomSource) {
       secret = SecretBytes(count: Int(crypto_scalarmult_SCALARBYTES), randomFrom: &random)
       publicKey = PublicKey(of: secret)
@@ -109,7 +109,7 @@ struct KeyBytes: Hashable, Sendable {
     withUnsafeMutablePointer(to: &self) { $0.withMemoryRebound(to: UInt8.self, capacity: Self.count) { fill($0) } }
   }
 
-  /// A copy of 32 bytes.
+  /// Copies 32 bytes into the array.
   init(_ bytes: some Collection<UInt8>) {
     precondition(bytes.count == Self.count)
     self.init(filledBy: { room in bytes.withPointer { source, count in room.update(from: source, count: count) } })

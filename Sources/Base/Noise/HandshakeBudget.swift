@@ -9,7 +9,7 @@ import Common
 struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   /// The cause of a handshake, which has limits of its own.
   enum Account: Hashable, Sendable {
-    /// This side needs the handshake.
+    /// This side begins the handshake for a reason of its own.
     case ours
     /// Messages from this source could not be opened.
     case recovery(MessageSource)

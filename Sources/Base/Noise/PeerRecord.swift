@@ -156,7 +156,7 @@ struct PeerRecord: Sendable {
     case opened([UInt8])
     /// The peer sealed the message, but it must not be read.
     case refused(Drop)
-    /// No key opens the message.
+    /// Neither the live nor the former keys open the message.
     case unknown
   }
 

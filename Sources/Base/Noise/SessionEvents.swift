@@ -2,7 +2,7 @@ import Common
 import Crypto
 
 extension Sessions {
-  /// An input of the engine.
+  /// Input of the session engine: messages of peers, and requests of the caller.
   public enum Event: Sendable {
     /// The caller has data for a peer without a session, and wants a session.
     case begin(Peer)
@@ -16,16 +16,16 @@ extension Sessions {
     ///
     /// - Parameter from: the link or device of the message.
     case handshake(Peer, [UInt8], from: MessageSource = .unknown)
-    /// A sealed message arrived.
+    /// An encrypted message arrived with the peer's name as its sender.
     case message(Peer, [UInt8], from: MessageSource = .unknown)
     /// A message for the peer had no answer although one was due: the peer may have other keys. The engine begins a
     /// handshake, at most once a minute, and continues to use the session meanwhile.
     case unanswered(Peer)
-    /// The deadline has come.
+    /// The time of the engine's deadline has come.
     case timer
     /// Removes the peer with all keys. The engine returns no action for it.
     case forget(Peer)
-    /// Removes every peer.
+    /// Removes all peers with their keys and records.
     case forgetAll
   }
 
@@ -103,7 +103,7 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case tooOld = "TooOld"
   /// A message whose nonce is too far above the newest one.
   case nonceJump = "NonceJump"
-  /// No key opens the message.
+  /// The peer's session and its former keys cannot decrypt the message.
   case undecryptable = "Undecryptable"
   /// The message arrived before the handshake was complete, and the limit of stored messages is reached.
   case earlyLimit = "EarlyLimit"
@@ -126,7 +126,7 @@ extension Sessions {
     public var rekeys = 0
     /// Handshakes that were begun because messages could not be opened, or had no answer.
     public var recoveries = 0
-    /// Attempts that timed out.
+    /// Handshakes that were not completed in time.
     public var timedOut = 0
     /// Sessions that were evicted for others.
     public var evicted = 0
@@ -210,7 +210,7 @@ public struct SessionLimits: Hashable, Sendable {
   public var sessions = 256
   /// Maximum peers with a record of invalid messages but without a session or handshake.
   public var strangers = 64
-  /// Maximum plaintext, in bytes.
+  /// Maximum length of a message's plaintext, in bytes.
   public var messageBytes = 65_535
   /// Maximum number of early messages of one source that are stored for a peer.
   public var earlyMessages = 4

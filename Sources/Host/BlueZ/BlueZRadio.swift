@@ -60,7 +60,7 @@ public final class BlueZRadio: RadioDriver {
   }
   private lazy var blocks = BlockWatch(
     scheduler, readBlock, onChange: { [weak self] in self?.statusMayHaveChanged() })
-  /// The adapter in use.
+  /// The adapter in use and the run of bluetoothd; nil without an adapter that can be used.
   private var place: Place?
   private var toldSlots = 1
   private var isSlotCountDue = false

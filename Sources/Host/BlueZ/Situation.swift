@@ -141,7 +141,7 @@ final class SituationJournal {
 extension Situation {
   fileprivate var isWhole: Bool { if case .ready = self { true } else { false } }
 
-  /// The adapter in use.
+  /// The name of the adapter in use; nil if none can be used.
   fileprivate var adapter: String? {
     switch self {
     case .ready(let adapter), .degraded(let adapter, _): adapter

@@ -6,7 +6,7 @@ import Common
 /// that nobody can use. The number of keys is limited for each user and in total. At the total, the user with the most
 /// keys loses its oldest one, so no user makes the server forget the keys of another. The keys are in memory only.
 struct AcceptedKeys: Sendable {
-  /// Maximum keys of one user.
+  /// Maximum number of ephemeral keys that are remembered for one user.
   static let perUser = 1024
 
   private let total: Int

@@ -18,7 +18,7 @@ public struct Blob: Hashable, Sendable {
   /// Number of octets before the name.
   public static let fixedHeader = 115
 
-  /// The whole blob.
+  /// The octets of the whole blob: header, name and content.
   public let bytes: [UInt8]
   public let header: BlobHeader
 

@@ -36,7 +36,7 @@ public enum StoreChange: Hashable, Sendable {
   case insert(Blob)
   /// Add a link, which replaces a link of equal owner and name.
   case link(Link)
-  /// Remove a link.
+  /// Remove a link from its directory for good.
   case unlink(owner: UserKey, name: String)
   /// Remove a link from its directory, and store it with the removal, for the case that the removal is reverted.
   case hide(Link, removal: Sum)
@@ -76,7 +76,7 @@ public enum StoreError: Error, Hashable, Sendable {
   case failed(String)
 }
 
-/// The sizes of a store.
+/// Number and size of everything in a store, for its limits.
 public struct StoreUsage: Hashable, Sendable {
   public var blobs = 0
   /// Total size of all blobs, in octets.
@@ -93,7 +93,7 @@ public struct StoreUsage: Hashable, Sendable {
 
 /// Totals of one author in a store.
 public struct AuthorShare: Hashable, Sendable {
-  /// Octets of the author's blobs.
+  /// Size of all blobs by the author, in octets.
   public var bytes: UInt64 = 0
   /// Number of users that the author created, counted by its blobs `asn/user`.
   public var users = 0
@@ -126,7 +126,7 @@ public struct Flag: Hashable, Sendable, Comparable {
 public protocol BlobStore: Sendable {
   /// The header of a blob; nil if there is no such blob.
   func header(_ sum: Sum) throws(StoreError) -> BlobHeader?
-  /// The whole blob.
+  /// Returns the blob with this sum; nil if the store does not have it.
   func blob(_ sum: Sum) throws(StoreError) -> Blob?
   /// Sums within the bounds in ascending order, at most `limit`.
   func sums(from first: Sum, through last: Sum, limit: Int) throws(StoreError) -> [Sum]

@@ -9,7 +9,7 @@ public enum ClientAction: Sendable {
   case send([UInt8])
   /// The state of the session changed. The client may send requests from the state `established` on.
   case state(SessionState)
-  /// A request was answered.
+  /// The server has answered a request of this client.
   case answered(Requester, Acknowledgement)
   /// The server sent a blob: a push, or a result of a fetch.
   case arrived(Blob)
@@ -34,7 +34,7 @@ public enum ClientError: Error, Hashable, Sendable {
 /// Facts: asn.md sections 3 to 6
 public struct ClientSession: Sendable {
   public struct Configuration: Sendable {
-    /// The service's public encryption key.
+    /// The public encryption key of the server's service, which the client must know beforehand.
     public var service: X25519.PublicKey
     /// The service's initial nonce, 24 octets.
     public var nonce: [UInt8]
@@ -93,7 +93,7 @@ public struct ClientSession: Sendable {
     return [.send(ephemeral.publicKey.bytes)]
   }
 
-  /// Sends the login.
+  /// Sends the login, signed with the user's authentication key.
   public mutating func logIn() throws(ClientError) -> [ClientAction] {
     let signature = configuration.authentication.sign(configuration.user.bytes)
     let login = PDU.login(Self.loginRequester, user: configuration.user, signature: signature)

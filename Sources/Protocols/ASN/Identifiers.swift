@@ -16,7 +16,7 @@ public struct UserKey: Hashable, Sendable, Comparable {
     words = key.withBytes { Words($0) }
   }
 
-  /// Reads 32 octets.
+  /// Reads a key of 32 octets.
   public init(reading reader: inout ByteReader) throws(WireError) {
     words = Words(try reader.bytes(Self.size))
   }

@@ -3,7 +3,7 @@ import Common
 /// The PDUs that a session has to send, in order. They are sealed segment by segment as the transport accepts them, so
 /// that a blob for many sessions is in memory once.
 struct Outbox: Sendable {
-  /// The next output.
+  /// The next thing that the session sends or does.
   enum Step: Sendable {
     /// A sealed segment, with the sum of a pushed blob if the segment is the last of this blob.
     case segment([UInt8], completes: Sum?)

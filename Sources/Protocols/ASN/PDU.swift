@@ -21,7 +21,7 @@ public enum PDU: Hashable, Sendable {
   static let header = 10
   static let signature = 64
 
-  /// Packet identifiers of version 0.
+  /// Types of PDUs in version 0 of the protocol.
   public enum Identifier: UInt8, Sendable, CaseIterable {
     case acknowledge = 1
     case exec, login, pause, quit, redirect, resume, blob
@@ -40,7 +40,7 @@ public enum PDU: Hashable, Sendable {
     }
   }
 
-  /// Reads a whole PDU.
+  /// Decodes a PDU from all of its octets.
   public init(_ bytes: [UInt8], dialect: Dialect) throws(PDUError) {
     var reader = ByteReader(bytes)
     guard let version = try? reader.u8(), let id = try? reader.u8() else { throw .short }
@@ -84,7 +84,7 @@ public enum PDU: Hashable, Sendable {
     }
   }
 
-  /// The octets of the PDU.
+  /// Returns the octets of the encoded PDU.
   public func bytes(dialect: Dialect) -> [UInt8] {
     var writer = ByteWriter(capacity: 128)
     switch self {
@@ -173,7 +173,7 @@ public struct Acknowledgement: Hashable, Sendable {
     self.init(requester, result, data: Array((sentence ?? result.sentence).utf8))
   }
 
-  /// The data as text.
+  /// The answer's data decoded as UTF-8 text.
   public var text: String { String(decoding: data, as: UTF8.self) }
 
   init(_ requester: Requester, reading reader: inout ByteReader, dialect: Dialect) throws(WireError) {

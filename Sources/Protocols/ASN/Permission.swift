@@ -20,7 +20,7 @@ public struct Login: Hashable, Sendable {
 
 /// The lists in a user's control blobs, as the server uses them.
 public struct AccessLists: Hashable, Sendable {
-  /// The content of `asn/author`.
+  /// The author of the directory, from the control blob `asn/author`; nil without one.
   public var author: UserKey?
   public var editors: Set<UserKey>
   /// The moderators of the user's messages; empty if messages need no approval.
@@ -69,7 +69,7 @@ public struct Permission: OptionSet, Hashable, Sendable {
   public static let add = Permission(rawValue: 1)
   /// Permission to get the blob as a push when it is added or approved.
   public static let receive = Permission(rawValue: 2)
-  /// Permission to remove the blob.
+  /// Permission to remove the blob by a removal.
   public static let remove = Permission(rawValue: 4)
   /// Permission to approve the blob, which is a message.
   public static let approve = Permission(rawValue: 8)

@@ -47,7 +47,7 @@ public struct Publication: Hashable, Sendable {
 /// The rules for adding blobs to a store: they derive changes and pushes from the store's state and a request. Facts:
 /// asn.md sections 7, 9 and 10
 public struct Publisher: Sendable {
-  /// The limits from the configuration.
+  /// Configured limits on the blobs, users, names and octets of a store.
   public struct Quota: Hashable, Sendable {
     /// Maximum size of a blob with its header, in octets.
     public var blob = 1024 * 1024

@@ -32,7 +32,7 @@ struct Query<Store: BlobStore> {
   /// A peer's text in quotation marks, for use in a sentence: at most 40 scalars, without terminal control characters.
   static func printable(_ text: String) -> String { "\"" + PrintableText.clean(text, limit: 40) + "\"" }
 
-  /// The answer to `echo`.
+  /// Returns the answer to `echo`: the arguments of the command.
   static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
 
   /// Returns the answer to a command that made a blob: the sum of that blob.

@@ -15,7 +15,7 @@ public enum ServerAction: Sendable {
   case loggedIn(Login?)
   /// The client sent its first segment under the session's key, so the login is not a replay.
   case confirmed
-  /// A login was refused.
+  /// A login of this client was refused, which counts against its address.
   case loginFailed
   /// A blob from the client was dropped.
   case dropped(Refusal)
@@ -38,7 +38,7 @@ public enum ServerAction: Sendable {
 /// input is read, pending requests are answered, and the client is redirected to the same server.
 public struct ServerSession: Sendable {
   public struct Configuration: Sendable {
-    /// The service's secret encryption key.
+    /// The private encryption key of the server's service.
     public var encryption: X25519.PrivateKey
     /// The service's initial nonce, 24 octets.
     public var nonce: [UInt8]

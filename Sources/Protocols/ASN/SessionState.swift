@@ -50,11 +50,11 @@ public enum SessionState: String, Sendable, CaseIterable {
   }
 }
 
-/// Reason why a connection ends.
+/// Reason why a connection between client and server ends.
 public enum CloseReason: Hashable, Sendable {
   /// The peer or a program has quit.
   case quit
-  /// The transport has ended.
+  /// The connection below the session was lost or closed by the peer.
   case disconnected
   case segment(SegmentError)
   case pdu(PDUError)

@@ -48,7 +48,7 @@ public struct SocialServer: Sendable {
     case perform(StoreRequest, job: UInt64)
   }
 
-  /// Event counters since the start.
+  /// Counters of events since the server was created.
   public struct Counters: Hashable, Sendable {
     public var accepted: UInt64 = 0
     public var refused: UInt64 = 0

@@ -73,7 +73,7 @@ public struct StoreRequest: Hashable, Sendable {
 
 /// The outcome of a session's request to the store.
 public struct StoreOutcome: Hashable, Sendable {
-  /// The result of a login.
+  /// Whether a user that logs in has stored its authentication key before.
   public enum LoginState: Hashable, Sendable {
     case established(Login)
     /// The user has no authentication key yet.

@@ -76,7 +76,7 @@ struct StoreView<Store: BlobStore> {
     return try read { (store) throws(StoreError) in try store.users(from: first, through: last, limit: 2) }
   }
 
-  /// All users, in portions.
+  /// Returns up to `limit` users whose keys are greater than `after`, in ascending order.
   func users(after: UserKey?, limit: Int) throws(Refusal) -> [UserKey] {
     guard let first = try? UserKey([UInt8](repeating: 0, count: UserKey.size)),
       let last = try? UserKey([UInt8](repeating: 0xFF, count: UserKey.size))

@@ -11,14 +11,14 @@ public enum Limits {
   public static let smallestCompressedPayload = 100
   /// Minimum length of a packet, in bytes: header of version 1 and sender.
   public static let smallestPacket = 22
-  /// Maximum hops in a route.
+  /// Maximum number of hops that a packet's route may name.
   public static let routeHops = 255
-  /// Initial TTL of a packet.
+  /// TTL with which this node sends its own packets.
   public static let timeToLive: UInt8 = 7
 
   /// Maximum value of a TLV with a length of one byte, in bytes: nicknames, message IDs and private texts.
   public static let shortValueBytes = 255
-  /// Maximum neighbours in an announcement.
+  /// Maximum number of neighbours that an announcement names.
   public static let neighbours = 10
   /// Maximum length of a geohash in an announcement, in bytes.
   public static let geohashBytes = 12
@@ -29,7 +29,7 @@ public enum Limits {
   /// Maximum public messages per sender and minute, and per burst.
   public static let publicMessagesPerMinute = 600
 
-  /// Maximum fragments of one packet.
+  /// Maximum number of fragments into which one packet may be cut.
   public static let fragments = 10_000
   /// Maximum fragments of a packet that the Android app can reassemble.
   public static let fragmentsForAndroid = 256

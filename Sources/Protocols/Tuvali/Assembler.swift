@@ -26,7 +26,7 @@ public struct Assembler: Sendable {
   /// Layout of the wallet's chunks, as far as it is known.
   public private(set) var layout: ChunkLayout
   private let firstSequence: Int
-  /// Payloads in order of arrival.
+  /// Payloads of the received chunks, one after the other in the order of their arrival.
   private var arrived: [UInt8] = []
   /// Per chunk of the frame, the offset of its payload in `arrived` plus one; 0 if the chunk is missing.
   private var places: [UInt32] = []
@@ -47,7 +47,7 @@ public struct Assembler: Sendable {
 
   /// Number of chunks of the frame.
   public var count: Int { layout.count(forFrame: size) }
-  /// Number of missing chunks.
+  /// Number of the frame's chunks that have not arrived.
   public var missing: Int { count - stored }
   public var isComplete: Bool { stored == count }
   /// Number of received bytes of the frame.

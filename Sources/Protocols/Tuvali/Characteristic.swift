@@ -10,15 +10,15 @@ public enum Characteristic: CaseIterable, Hashable, Sendable {
   case identify
   /// Wallet to verifier: size of the encrypted frame, `ResponseSize`.
   case responseSize
-  /// Wallet to verifier: one `Chunk`.
+  /// The wallet writes one `Chunk` of the frame.
   case submitResponse
   /// Wallet to verifier: request for a report, `TransferReportRequest`.
   case transferReportRequest
   /// Verifier to wallet: missing chunks, `TransferReport`.
   case transferReportResponse
-  /// Verifier to wallet: verdict, `VerificationStatus`.
+  /// The verifier notifies its verdict on the credential, a `VerificationStatus`.
   case verificationStatus
-  /// Verifier to wallet: `DisconnectRequest`.
+  /// The verifier asks the wallet to disconnect, with a `DisconnectRequest`.
   case disconnect
 
   /// Direction of the values of a characteristic.

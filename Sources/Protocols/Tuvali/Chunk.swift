@@ -97,7 +97,7 @@ public struct Chunker: Sendable {
     self.firstSequence = firstSequence
   }
 
-  /// Sequence numbers, in order.
+  /// Sequence numbers of all chunks of the frame, in ascending order.
   public var sequences: Range<Int> { firstSequence..<firstSequence + count }
 
   /// Returns the encoded chunk with this sequence number; nil for a number outside of the frame.

@@ -10,7 +10,7 @@ public struct Dialect: Hashable, Sendable {
     case v03 = "0.3"
   }
 
-  /// Encoding of `ResponseSize`.
+  /// Encoding of the frame's length in `ResponseSize`.
   public enum SizeEncoding: Hashable, Sendable { case bigEndian, asciiDecimal }
 
   public let name: Name

@@ -48,7 +48,7 @@ public struct Invitation: Hashable, Sendable {
   /// Whether `text` has the form that releases up to 0.4.0 use.
   static func isJSON(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "{") }
 
-  /// Writes the invitation in `form`.
+  /// Writes the invitation as the text of a QR code in `form`.
   public func text(as form: Form) -> String {
     let hex = Hex.encode(key.bytes)
     return switch form {

@@ -6,7 +6,7 @@ import Crypto
 /// A phone may scan a code, connect, and send its Identify after the code was replaced. For such phones, earlier
 /// private keys are stored: at most `earlierLimit`, each for `earlierTime` after its code was replaced.
 struct InvitationKeys: Sendable {
-  /// Maximum number of earlier keys.
+  /// Maximum number of private keys of earlier codes that are stored.
   static let earlierLimit = 4
   /// Time for which an earlier key is stored, from the replacement of its code.
   static let earlierTime = Duration.seconds(20)
@@ -30,7 +30,7 @@ struct InvitationKeys: Sendable {
   /// Number of codes shown so far.
   private(set) var number = 0
   private var present: Shown?
-  /// Earlier codes, oldest first.
+  /// Private keys of earlier codes, the oldest first.
   private var earlier: [Shown] = []
 
   init() {}
@@ -41,7 +41,7 @@ struct InvitationKeys: Sendable {
   /// When the next earlier key is destroyed; nil if there is none.
   var deadline: Instant? { earlier.first?.end }
 
-  /// Number of stored private keys.
+  /// Number of stored private keys, with that of the present code.
   var count: Int { earlier.count + (present == nil ? 0 : 1) }
 
   /// Shows a code in place of the current one.
@@ -52,7 +52,7 @@ struct InvitationKeys: Sendable {
     present = Shown(key: key, advertisedAt: now)
   }
 
-  /// Withdraws the code.
+  /// Withdraws the present code, whose key is stored as an earlier one for a while.
   mutating func withdraw(at now: Instant) {
     expire(at: now)
     guard var shown = present else { return }

@@ -8,7 +8,7 @@ public enum Limits {
   public static let writeBytes = 509
   /// Minimum ATT MTU for a transfer: 64 usable bytes.
   public static let minimumMTU = 67
-  /// MTU that both sides request.
+  /// MTU that both sides offer in the MTU exchange.
   public static let offeredMTU = 517
   /// Maximum chunks of a frame: the receiver reads sequence numbers as signed 16-bit integers.
   public static let chunks = 32_767

@@ -70,7 +70,7 @@ extension ResponseSize {
     try self.init(reading: &reader, as: encoding)
   }
 
-  /// Encoded size.
+  /// Returns the size as bytes of the given encoding.
   public func bytes(as encoding: Dialect.SizeEncoding) -> [UInt8] {
     var writer = ByteWriter()
     write(to: &writer, as: encoding)

@@ -5,14 +5,14 @@ import Common
 struct SessionHealth: Hashable, Sendable {
   /// Reason why a session loses its slot, the worst first.
   enum Fault: Hashable, Sendable {
-    /// Time without progress.
+    /// The session has made no progress for this time.
     case silent(Duration)
     /// Rate of the frame, in bytes per second.
     case slow(Int)
     /// Time since the wallet announced its first size.
     case old(Duration)
 
-    /// Description as a sentence.
+    /// A sentence about the fault, for the error of the ended session.
     var sentence: String {
       switch self {
       case .silent(let time): "There was no progress for \(time.components.seconds) s."
@@ -43,7 +43,7 @@ struct SessionHealth: Hashable, Sendable {
 
   /// When the wallet announced its first size.
   var announcedAt: Instant
-  /// Time of the last progress.
+  /// When the session last made progress: its first size, or a chunk that made the frame longer than before.
   var progressAt: Instant
   /// Greatest number of bytes of the frame that were received at one time.
   var bytes: Int

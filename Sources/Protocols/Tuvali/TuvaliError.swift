@@ -22,15 +22,15 @@ public struct TuvaliError: CodedError, Hashable {
   }
 
   public enum Reason: Hashable, Sendable {
-    /// The peer violated the protocol.
+    /// The peer sent something that the protocol forbids.
     case protocolViolation
     /// A limit of this implementation or of the protocol was exceeded.
     case limitExceeded
     /// A local program requested something impossible.
     case invalidArgument
-    /// A time limit was exceeded.
+    /// The peer or a program did not act within a time limit.
     case timeout
-    /// The link was lost.
+    /// The link to the peer was lost.
     case peerLost
     /// All session slots of the verifier are in use.
     case busy
@@ -38,7 +38,7 @@ public struct TuvaliError: CodedError, Hashable {
     case noCapacity
     /// The credential was encrypted for a QR code that is no longer shown, or for another verifier.
     case wrongCode
-    /// The peer ended the transfer.
+    /// The peer ended the transfer, or disconnected.
     case peerEnded
     /// A local program ended the transfer.
     case stopped

@@ -26,7 +26,7 @@ public struct VerifierEngine: Sendable {
   private var allowance = CodeAllowance()
   /// Sessions in order of their beginning.
   private var visits: [VerifierSession] = []
-  /// Links without a session.
+  /// Links whose wallets have no session: they sent no Identify yet, or were refused.
   private var waiting = WaitingLinks()
 
   /// - Parameter random: source of the keys.
@@ -424,9 +424,9 @@ extension TuvaliError {
 extension VerifierEngine {
   /// Remaining capacity of the service for credentials.
   public struct Room: Hashable, Sendable {
-    /// Number of credentials.
+    /// Number of further credentials that can be stored.
     public var credentials: Int
-    /// Bytes of credentials.
+    /// Total size of further credentials that can be stored, in bytes.
     public var bytes: Int
 
     public init(credentials: Int, bytes: Int) {

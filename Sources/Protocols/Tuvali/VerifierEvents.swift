@@ -4,7 +4,7 @@ import Crypto
 extension VerifierEngine {
   /// Input of the engine, except writes: see `VerifierEngine.write`.
   public enum Event: Sendable {
-    /// A program starts the verifier.
+    /// A local program starts the verifier.
     case start
     /// A program stops the verifier; transfers in progress end.
     case stop
@@ -16,9 +16,9 @@ extension VerifierEngine {
     case linkOpened(LinkID, at: Instant, isDistrusted: Bool = false)
     /// The ATT MTU of a link was negotiated; the default of 23 is not reported.
     case linkChanged(LinkID, mtu: Int)
-    /// A link has ended.
+    /// The link of a wallet has ended.
     case linkClosed(LinkID)
-    /// Result of `Action.unseal`.
+    /// Result of decrypting a frame, which `Action.unseal` requested.
     case unsealed(LinkID, Result<[UInt8], TuvaliError>)
     /// The credential of `Action.deliver` is stored or, with an error, could not be stored. A provisional credential is
     /// stored only while its wallet waits: the wallet receives SUCCESS with the verdict, or an error if there is none.
@@ -31,7 +31,7 @@ extension VerifierEngine {
     case timer
   }
 
-  /// Answer to a write request.
+  /// Answer of the verifier to a wallet's write request.
   public enum WriteAnswer: Hashable, Sendable {
     case accepted
     case refused(Refusal)
@@ -44,7 +44,7 @@ extension VerifierEngine {
     case stopAdvertising
     /// Send a value to the wallet of a link.
     case notify(LinkID, Characteristic, Dialect, [UInt8])
-    /// Cut a link immediately.
+    /// Cut the link of a wallet at once.
     case cut(LinkID)
     /// Decrypt a frame, and report `Event.unsealed`.
     case unseal(LinkID, Unsealing)
@@ -84,9 +84,9 @@ extension VerifierEngine {
     case full
   }
 
-  /// Progress figures of a session.
+  /// Figures of a session's progress, for the transfer on D-Bus.
   public struct Progress: Hashable, Sendable {
-    /// The ATT MTU.
+    /// The ATT MTU of the wallet's link.
     public var mtu: Int
     /// Length of the encrypted frame, in bytes; 0 before the wallet announces it.
     public var bytesExpected = 0
@@ -94,7 +94,7 @@ extension VerifierEngine {
     public var bytesReceived = 0
     /// Number of chunks of the frame.
     public var chunksExpected = 0
-    /// Number of missing chunks.
+    /// Number of the frame's chunks that have not arrived.
     public var chunksMissing = 0
     /// Number of this session's chunks with a wrong checksum.
     public var crcFailures = 0
@@ -114,15 +114,15 @@ extension VerifierEngine {
     public var failed = 0
     /// Wallets that were refused because no slot was free, and links beyond the limit of waiting links.
     public var refused = 0
-    /// Processed chunks, valid or not.
+    /// Chunks that were received while one was expected, valid or not.
     public var chunks = 0
-    /// Chunks with a wrong checksum.
+    /// Chunks whose checksum does not match their payload.
     public var crcFailures = 0
-    /// Chunks received before.
+    /// Chunks that had been received before.
     public var duplicateChunks = 0
     /// Chunks with a wrong length or number.
     public var badChunks = 0
-    /// Writes that had no effect.
+    /// Writes that were ignored, because they were malformed or came at a wrong time.
     public var ignoredWrites = 0
     /// Links whose peers did not identify themselves in time.
     public var silentLinks = 0

@@ -10,7 +10,7 @@ struct VerifierSession: Sendable {
 
   let link: LinkID
   let dialect: Dialect
-  /// When the link was established.
+  /// When the wallet's link was established.
   let openedAt: Instant
   /// Whether another session of this peer failed recently.
   let isDistrusted: Bool
@@ -65,7 +65,7 @@ struct VerifierSession: Sendable {
     (announcedAt, progressAt, mostBytes) = (old.announcedAt, old.progressAt, old.mostBytes)
   }
 
-  /// End of the idle timeout.
+  /// When the session times out if it makes no further progress.
   private var silenceEnd: Instant { progressAt.advanced(by: configuration.idleTimeout) }
 
   /// When to call `timer` or, if the session is closing, to cut the link.

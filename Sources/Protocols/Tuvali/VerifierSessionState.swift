@@ -2,11 +2,11 @@ import Bytes
 import Common
 import Crypto
 
-/// State of a session.
+/// Stage of a wallet's session with the verifier.
 enum VerifierSessionState: Sendable {
   /// The wallet has sent Identify and no size. There are keys for each code that it may have scanned.
   case identified([SessionKeys])
-  /// Chunks are being received.
+  /// The wallet has announced a size, and sends the chunks of the frame.
   case receiving(Reception)
   /// The frame is complete and being decrypted.
   case unsealing(until: Instant)
@@ -21,7 +21,7 @@ enum VerifierSessionState: Sendable {
   /// The wallet was asked to disconnect.
   case closing(cutAt: Instant)
 
-  /// Frame that is being received.
+  /// The frame that is being received, and the keys that may decrypt it.
   struct Reception: Sendable {
     var assembler: Assembler
     /// When to send the report; nil until the wallet has requested it or the frame is complete.

@@ -20,7 +20,7 @@ struct WaitingLinks: Sendable {
     /// The wallet was refused. The answer has until `cutAt` to reach the wallet.
     case turnedDown(cutAt: Instant)
 
-    /// When the link is cut.
+    /// When the link is cut if the wallet does nothing before.
     var end: Instant {
       switch self {
       case .unidentified(_, let end): end
@@ -40,7 +40,7 @@ struct WaitingLinks: Sendable {
   /// Number of links of refused wallets, which are disconnected when the answer has reached the wallet.
   var turnedDown: Int { stages.values.count { if case .turnedDown = $0 { true } else { false } } }
 
-  /// All links, sorted by number.
+  /// All links without a session, sorted by number.
   var links: [LinkID] { stages.keys.sorted { $0.number < $1.number } }
 
   func contains(_ link: LinkID) -> Bool { stages[link] != nil }

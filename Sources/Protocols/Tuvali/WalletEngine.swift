@@ -44,7 +44,7 @@ public struct WalletEngine: Sendable {
     case sending(Dialect, Delivery)
     /// The verifier has received the whole frame; the verdict is awaited.
     case awaitingStatus
-    /// The link is being ended.
+    /// The wallet disconnects, and waits for the end of the link until this time.
     case leaving(until: Instant)
     case ended
   }

@@ -1,32 +1,32 @@
 import Common
 
 extension WalletEngine {
-  /// Input of the engine.
+  /// Input of the wallet's engine: events of the radio, and requests of a program.
   public enum Event: Sendable {
-    /// A program starts the transfer.
+    /// A local program starts the transfer.
     case start
-    /// A program ends the transfer.
+    /// A local program ends the transfer.
     case stop
     /// Scan result of an advertiser of one of the services. `token` identifies the advertiser at the radio.
     case sighted(token: UInt64, serviceData: [BluetoothUUID: [UInt8]])
-    /// The link is up.
+    /// The link to the verifier is up.
     case connected
-    /// Discovered services, with their characteristics.
+    /// The verifier's services were discovered, each with its characteristics.
     case discovered([BluetoothUUID: Set<BluetoothUUID>])
-    /// The ATT MTU was negotiated.
+    /// The ATT MTU of the link was negotiated.
     case mtuChanged(Int)
     /// The verifier has responded to a subscription.
     case subscribed(Characteristic)
     /// A write request was answered, or a write command has left the radio. Writes end in the order in which they
     /// began.
     case written(Characteristic, WriteFailure?)
-    /// The verifier sent a value.
+    /// The verifier sent the value of a characteristic.
     case notified(Characteristic, [UInt8])
-    /// The link has ended.
+    /// The link to the verifier has ended.
     case disconnected
     /// The radio refused to scan or to connect, for this reason.
     case radioRefused(String)
-    /// Result of `Action.seal`.
+    /// Result of encrypting the credential, which `Action.seal` requested.
     case sealed(Result<[UInt8], TuvaliError>)
     /// The time of `deadline` was reached.
     case timer
@@ -57,7 +57,7 @@ extension WalletEngine {
     case tell(Notice)
   }
 
-  /// Notification of a transfer.
+  /// Notification of programs that observe the transfer.
   public enum Notice: Sendable, Equatable {
     /// The link is established, and its MTU is sufficient.
     case connected(mtu: Int)
@@ -67,7 +67,7 @@ extension WalletEngine {
     case announced
     /// The verifier has received the whole frame: DataSent.
     case sent
-    /// The verdict has arrived.
+    /// The verifier's verdict has arrived.
     case status(accepted: Bool)
     /// The transfer has failed, and the link is being ended.
     case failed(TuvaliError)
@@ -75,7 +75,7 @@ extension WalletEngine {
     case ended
   }
 
-  /// Progress figures of a transfer.
+  /// Figures of the transfer's progress, for D-Bus.
   public struct Progress: Hashable, Sendable {
     public var mtu = 0
     public var bytesExpected = 0

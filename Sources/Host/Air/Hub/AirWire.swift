@@ -24,13 +24,13 @@ enum AirWire {
   /// Maximum bytes of a value. A link accepts 512; a longer value passes so that the link can refuse it.
   static let valueLimit = 1024
   static let textLimit = 1024
-  /// Maximum services of an application.
+  /// Maximum number of services of an application that a program may serve.
   static let serviceLimit = 64
   /// Minimum bytes of a service in a frame.
   static let serviceSize = 17
   /// Minimum bytes of a characteristic in a frame.
   static let characteristicSize = 18
-  /// Maximum services of a peer.
+  /// Maximum number of services of a peer that fit into the result of a discovery.
   static let discoveredLimit = frameLimit / serviceSize
   static let characteristicLimit = 64
   static let uuidLimit = 64

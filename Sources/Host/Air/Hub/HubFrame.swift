@@ -30,7 +30,7 @@ enum HubFrame: Hashable, Sendable {
   case streamOpened(stream: UInt32, BluetoothAddress, BluetoothUUID)
   case streamConnected(stream: UInt32)
   case streamData(stream: UInt32, [UInt8])
-  /// Acknowledges bytes of the stream.
+  /// Confirms that the hub has taken this number of the node's bytes, so that the node may send as many more.
   case streamTaken(stream: UInt32, count: UInt32)
   /// A stream has ended, or could not be opened.
   case streamClosed(stream: UInt32, reason: String)

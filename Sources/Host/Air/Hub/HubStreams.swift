@@ -31,7 +31,7 @@ final class HubStreams {
 
   init(send: @escaping @LoopActor (HubFrame) -> Void) { self.send = send }
 
-  /// Ends all streams and registrations.
+  /// Closes all streams of the node, and ends its attempts and registrations.
   func close() {
     (listeners, attempts) = ([:], [:])
     for entry in entries.values { entry.stream.close() }

@@ -8,7 +8,7 @@ enum NodeFrame: Hashable, Sendable {
   /// The first frame: the address that the node requests, or nil for any.
   case hello(version: UInt8, address: BluetoothAddress?)
   case advertise(slot: UInt8, EncodedAdvertisement)
-  /// Empties a slot.
+  /// Ends the advertisement in a slot.
   case silence(slot: UInt8)
   case serve(application: UInt32, GATTApplication)
   case stopServing(application: UInt32)
@@ -30,7 +30,7 @@ enum NodeFrame: Hashable, Sendable {
   /// Opens a stream under a number below 2^31. The answer is `HubFrame.streamConnected` or `streamClosed`.
   case connectStream(stream: UInt32, BluetoothAddress, [BluetoothUUID])
   case streamData(stream: UInt32, [UInt8])
-  /// Acknowledges bytes of the stream.
+  /// Confirms that the node has taken this number of bytes, so that the hub may send as many more.
   case streamTaken(stream: UInt32, count: UInt32)
   case closeStream(stream: UInt32)
 

@@ -107,7 +107,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   // MARK: The connection
 
-  /// Leaves the simulated radio permanently.
+  /// Leaves the simulated radio, without connecting to the hub again.
   public func close() {
     lose(Self.absence(path), mayReturn: false)
   }
@@ -556,7 +556,7 @@ final class RemoteConnection {
     self.handler = handler
   }
 
-  /// Whether events may still follow.
+  /// Whether the link has not ended, so that events may still follow.
   var isOpen: Bool { handler != nil }
 
   func happened(_ event: LinkEvent) {

@@ -31,7 +31,7 @@ final class AirEnd {
   /// The request whose answer is pending; nothing else is sent meanwhile.
   var request: Request?
   private var lastRequest: UInt64 = 0
-  /// Number of commands in transit.
+  /// Number of write commands of this client that have not reached the peer.
   private var commands = 0
 
   // State of the GATT server role.

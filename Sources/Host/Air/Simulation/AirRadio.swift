@@ -539,7 +539,7 @@ struct AirSlot {
   var content: EncodedAdvertisement?
   /// The advertisement before encoding; nil if another program sent it through the hub.
   var advertisement: Advertisement?
-  /// The error of the encoding.
+  /// The reason why the advertisement could not be encoded; nil if it was.
   var error: RadioError?
   /// The advertisement's number in the simulated radio, while it is broadcast.
   var onAir: UInt64?

@@ -12,7 +12,7 @@ final class AirStream: RadioStream {
   private static let piece = 1024
 
   let node: AirRadio
-  /// The peer's address.
+  /// The public address of the node at the other end.
   let address: BluetoothAddress
   private let ownAddress: BluetoothAddress
   private(set) weak var peer: AirStream?
@@ -39,7 +39,7 @@ final class AirStream: RadioStream {
     (self.node, self.ownAddress, self.address) = (node, ownAddress, address)
   }
 
-  /// Connects two nodes.
+  /// Makes the two ends of a stream between two nodes.
   static func pair(
     _ one: AirRadio, _ oneAddress: BluetoothAddress, _ other: AirRadio, _ otherAddress: BluetoothAddress
   ) -> (AirStream, AirStream) {

@@ -13,7 +13,7 @@ struct Roster<Value> {
     return last
   }
 
-  /// Removes and returns the value.
+  /// Removes and returns the value with this number; nil if there is none.
   @discardableResult
   mutating func remove(_ id: UInt64) -> Value? {
     index(of: id).map { entries.remove(at: $0).value }

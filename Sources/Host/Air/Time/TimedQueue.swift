@@ -6,7 +6,7 @@ import Loop
 /// The queue is a binary heap of plain keys; the closures are in fixed slots beside it. Cancelling empties the slot and
 /// leaves the key. When most keys have no closure, the heap is rebuilt.
 struct TimedQueue {
-  /// Identifies an entry for `cancel`.
+  /// Identifies one scheduled closure, so that it can be cancelled.
   struct Ticket: Sendable {
     fileprivate var slot: Int
     fileprivate var sequence: UInt64
@@ -33,7 +33,7 @@ struct TimedQueue {
   private var sequence: UInt64 = 0
   private var cancelled = 0
 
-  /// Number of pending entries.
+  /// Number of closures that are neither executed nor cancelled.
   var count: Int { heap.count - cancelled }
 
   @discardableResult

@@ -12,7 +12,7 @@ public final class VirtualTime: Scheduler {
 
   public init() {}
 
-  /// Number of pending events.
+  /// Number of events that are scheduled and not cancelled.
   public var pending: Int { queue.count }
 
   // MARK: Scheduling

@@ -60,7 +60,7 @@ public struct AirConditions: Sendable {
   }
 }
 
-/// A node's position, in metres.
+/// Position of a node on the plane, in metres.
 public struct AirPosition: Hashable, Sendable {
   public var x: Double
   public var y: Double

@@ -4,9 +4,9 @@ import Radio
 /// A value in transit over a link.
 public struct AirPacket: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// A write with response.
+    /// A write request, which the peer answers.
     case request
-    /// A write without response.
+    /// A write command, which has no answer.
     case command
     case notification
     /// A notification that the receiver confirms; it is never lost randomly.

@@ -182,7 +182,7 @@ struct InstanceNumbers: Hashable, Sendable {
   var active = 0
   /// Instances of other programs, from the kernel's events.
   private var seen: Set<UInt8> = []
-  /// Our instances by slot.
+  /// The number of this driver's advertising instance in each slot.
   private(set) var own: [Int: UInt8] = [:]
 
   init() {}

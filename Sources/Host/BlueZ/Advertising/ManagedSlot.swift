@@ -92,7 +92,7 @@ final class ManagedSlot {
 
   var problem: String? { attempts.problem }
 
-  /// Whether the advertisement is connectable.
+  /// Whether peers can connect through the advertisement of this slot.
   var isConnectable: Bool { wanted?.parameters.set == nil }
 
   /// Whether the slot has an advertisement that is not connectable.

@@ -74,7 +74,7 @@ extension ATT {
 }
 
 extension GATTCharacteristic.Properties {
-  /// The flags of `GattCharacteristic1`.
+  /// Names of the properties in `Flags` of bluetoothd's `GattCharacteristic1`.
   private static let names: [(Self, String)] = [
     (.read, "read"), (.writeWithoutResponse, "write-without-response"), (.write, "write"), (.notify, "notify"),
     (.indicate, "indicate"),

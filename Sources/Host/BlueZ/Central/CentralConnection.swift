@@ -261,7 +261,7 @@ final class CentralConnection {
     subscriptions = [:]
   }
 
-  /// Lets bluetoothd end the link.
+  /// Requests that bluetoothd disconnects the peer, and reports the end of the link at once.
   func cut(_ reason: String) {
     end(reason)
     timer = scheduler.schedule(after: Self.disconnectTime) { [weak self] in self?.close(reason) }

@@ -12,13 +12,13 @@ struct RemoteDatabase: Sendable {
   let mtu: Int?
   /// Whether the peer declares support for several ATT channels, as BlueZ does. Core 5.4 Vol 3 Part G 7.4.
   let takesChannels: Bool
-  /// Number of invalid properties.
+  /// Number of properties of bluetoothd's objects that are invalid and were ignored.
   let malformed: UInt64
 
   /// Limits beyond which services and characteristics of a peer are ignored.
   static let serviceLimit = 128
   static let characteristicLimit = 1024
-  /// Characteristic Server Supported Features.
+  /// UUID of the characteristic Server Supported Features, which declares support for several ATT channels.
   private static let serverFeatures = BluetoothUUID(short: 0x2B3A)
 
   /// - Parameter objects: bluetoothd's objects, as `GetManagedObjects` returns them.

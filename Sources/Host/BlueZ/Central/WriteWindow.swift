@@ -35,7 +35,7 @@ struct WriteWindow: Sendable {
   private var flying: [Flight] = []
   private var lastNumber: UInt64 = 0
 
-  /// Whether all operations are done.
+  /// Whether no operation waits, and all that were sent are answered.
   var isEmpty: Bool { waiting.isEmpty && flying.isEmpty }
 
   /// Adds an operation.

@@ -96,7 +96,7 @@ struct Adapter: Hashable, Sendable {
 
 /// An adapter during one run of bluetoothd, as the target of registrations.
 struct Place: Hashable, Sendable {
-  /// bluetoothd's unique name.
+  /// bluetoothd's unique name on the bus, which changes with each run.
   let owner: String
   let adapter: ObjectPath
 
@@ -109,7 +109,7 @@ struct Place: Hashable, Sendable {
 
 /// The choice of the adapter to use.
 enum AdapterChoice: Equatable {
-  /// bluetoothd has no adapter.
+  /// bluetoothd lists no adapter.
   case none
   /// The configured adapter does not exist.
   case missing

@@ -27,7 +27,7 @@ public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConverti
 }
 
 extension BlueZVersion {
-  /// Paths of bluetoothd in distributions.
+  /// Paths at which distributions install the program bluetoothd.
   private static let programs = ["/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd"]
 
   /// The installed release, as `bluetoothd --version` prints it; nil if it is not found or prints nothing. The running

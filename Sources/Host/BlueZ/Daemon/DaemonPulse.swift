@@ -14,7 +14,7 @@ public final class DaemonPulse {
   public struct Pace: Sendable {
     /// Time without a message from bluetoothd before it is pinged.
     public var rest = Duration.seconds(4)
-    /// Time limit for the answer.
+    /// Time after a ping within which bluetoothd must answer.
     public var patience = Duration.seconds(3)
     /// Extra time before bluetoothd counts as unresponsive. If this process is late, the answer may already be in its
     /// own socket.
@@ -41,7 +41,7 @@ public final class DaemonPulse {
   private var lastHeard = Instant.zero
   private var timer: Registration?
 
-  /// Timeout of the D-Bus call.
+  /// Timeout of the D-Bus call `Ping` itself, which is longer than `Pace.patience`.
   private static let callLimit = Duration.seconds(30)
 
   /// - Parameter onChange: called when `isAnswering` changed.

@@ -180,7 +180,7 @@ enum LinkIntervals: LentSetting {
 enum LinkPHYs: LentSetting {
   typealias Value = PHYConfiguration
 
-  /// Possible requests: only LE 2M.
+  /// The only request for this setting: that new links use LE 2M.
   enum Wish: Hashable, Sendable { case le2M }
 
   static let unknown = "it has no such setting"

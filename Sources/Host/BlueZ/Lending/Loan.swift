@@ -19,22 +19,22 @@ struct Loan<Setting: LentSetting>: Sendable {
     case controller(UInt16?)
     /// A controller was unplugged, and its settings are lost.
     case removed(UInt16)
-    /// The answer to `read`.
+    /// The controller has answered `read` with its present setting.
     case found(Value)
-    /// The answer to `write`.
+    /// The controller has confirmed `write`.
     case written
-    /// `read` or `write` was refused.
+    /// The controller has refused `read` or `write`.
     case failed(Refusal)
-    /// `deadline` is reached.
+    /// The time of `deadline` has come.
     case timer
   }
 
   enum Refusal: Hashable, Sendable {
-    /// The controller does not exist.
+    /// The kernel has no such controller any more.
     case gone
     /// The controller is off, or not ready.
     case off(String)
-    /// A transient refusal.
+    /// The controller may accept the same command later. The text is the kernel's error.
     case passing(String)
     case lasting(String)
   }
@@ -64,7 +64,7 @@ struct Loan<Setting: LentSetting>: Sendable {
     case refused(String)
   }
 
-  /// Maximum attempts in one series.
+  /// Maximum attempts of one command before it counts as refused.
   static var limit: Int { 4 }
 
   private var wish: Setting.Wish?
@@ -87,7 +87,7 @@ struct Loan<Setting: LentSetting>: Sendable {
     }
   }
 
-  /// When `timer` is due.
+  /// When the owner must send the event `timer`; nil while no attempt is due.
   var deadline: Instant? { if case .waiting(let until) = state { until } else { nil } }
 
   private var isUnderWay: Bool {
@@ -227,7 +227,7 @@ struct Loan<Setting: LentSetting>: Sendable {
 
 /// A kind of setting that can be changed temporarily.
 protocol LentSetting: Sendable {
-  /// The setting of a controller.
+  /// The value of the setting as a controller reports it.
   associatedtype Value: Hashable, Sendable
   /// The requested part of the setting.
   associatedtype Wish: Hashable, Sendable

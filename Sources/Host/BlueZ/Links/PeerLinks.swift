@@ -12,7 +12,7 @@ final class PeerLink {
   let device: ObjectPath
   /// The peer's address when it connected (see `PeerLinks.address(of:)`).
   let address: BluetoothAddress
-  /// When the link came up.
+  /// When the link came up, by the kernel's or bluetoothd's first report.
   let since: Instant
   /// Whether an attempt of ours was under way when the link came up.
   let isMadeHere: Bool
@@ -87,7 +87,7 @@ final class PeerLinks {
   weak var delegate: (any RadioDriverDelegate)?
   /// Restarts the advertisements, which a new link may have ended.
   var renewAdvertisements: @LoopActor () -> Void = {}
-  /// The adapter in use.
+  /// The adapter in use and the run of bluetoothd; nil without an adapter that can be used.
   private(set) var place: Place?
 
   private let bus: BusConnection

@@ -8,7 +8,7 @@ struct DeviceReport: Hashable, Sendable {
   var serviceData: [AdvertisingData.ServiceData] = []
   /// The manufacturer data in this report. Empty if there is none.
   var manufacturerData: [AdvertisingData.ManufacturerData] = []
-  /// The signal strength in dBm.
+  /// Signal strength of the advertiser in dBm; nil if the report lacks it.
   var rssi: Int?
 
   /// Maximum entries of one report; further ones are ignored. Two extended PDUs cannot contain more.

@@ -23,7 +23,7 @@ final class PatternMonitor {
   private var live: Live?
   /// Whether a command to the kernel is under way.
   private var isAsking = false
-  /// Number of the present attempt.
+  /// Number of the present attempt to add a monitor. Answers to earlier attempts are ignored.
   private var number = 0
   private var events: Registration?
   private var resting: (@LoopActor () -> Void)?

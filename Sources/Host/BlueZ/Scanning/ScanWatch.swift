@@ -37,7 +37,7 @@ struct ScanWatch: Sendable {
     deadline = isScanning && hasHeard ? now.advanced(by: Self.silence) : nil
   }
 
-  /// Records a scan result.
+  /// Records that a scan result has arrived, which proves that scanning works.
   mutating func heard(at now: Instant) {
     guard isScanning else { return }
     if let restartedAt {

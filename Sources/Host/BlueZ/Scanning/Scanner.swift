@@ -73,7 +73,7 @@ final class Scanner {
   /// Whether a service requests scan results.
   var isWanted: Bool { listening != nil }
 
-  /// Whether single packets are requested.
+  /// Whether a service listens for single packets that match patterns.
   var listensForPatterns: Bool { listening?.patterns != nil }
 
   /// Whether the scan accepts a packet with this data.

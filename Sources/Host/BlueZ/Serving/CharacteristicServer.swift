@@ -7,7 +7,7 @@ import Radio
 /// delegate, and stores the value that clients read.
 @LoopActor
 final class CharacteristicServer: CharacteristicHandler {
-  /// The object on the bus.
+  /// The characteristic whose D-Bus object bluetoothd calls.
   let characteristic: ServedCharacteristic
   let notifier: any Notifier
   /// The sockets for clients' writes; nil if clients cannot write through sockets.

@@ -38,7 +38,7 @@ final class GATTServer: LinkServer {
   /// Time limit for the end of the links; bluetoothd waits two seconds before it disconnects a link.
   private static let linkEndTime = Duration.seconds(3)
 
-  /// An application with its characteristics.
+  /// A registered application, with the served characteristics.
   @LoopActor
   private final class Application {
     let served: ServedApplication

@@ -14,7 +14,7 @@ protocol Notifier: AnyObject {
   /// Whether a client is subscribed through a socket.
   var hasSockets: Bool { get }
 
-  /// Sends a value.
+  /// Sends a value to the recipients that can be reached, and returns which cannot.
   func send(_ value: [UInt8], to recipients: Recipients) -> Delivery
 
   /// Handles bluetoothd's call of `StartNotify`: the first client has subscribed.

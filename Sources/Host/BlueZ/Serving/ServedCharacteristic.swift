@@ -91,7 +91,7 @@ final class ServedCharacteristic {
   /// again.
   func dropped() { handle = 0 }
 
-  /// Signals the property `Notifying`.
+  /// Signals to bluetoothd that the property `Notifying` has changed.
   func notifyingChanged() { object?.changed("Notifying") }
 
   // MARK: Methods for bluetoothd

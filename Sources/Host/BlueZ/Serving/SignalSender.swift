@@ -99,7 +99,7 @@ struct SignalWindow: Hashable, Sendable {
   /// Whether a signal may be sent now.
   var hasRoom: Bool { unhandled < Self.limit }
 
-  /// Counts a sent signal.
+  /// Counts a signal that is sent now as not confirmed.
   mutating func send() { unhandled += 1 }
 
   /// Records links whose value was refused for lack of capacity.

@@ -21,7 +21,7 @@ import Radio
 final class SocketNotifier: Notifier {
   private let characteristic: ServedCharacteristic
   private let context: ServingContext
-  /// The sockets of subscribed clients.
+  /// The socket through which each subscribed client gets its values.
   private var sockets: [LinkID: PacketSocket] = [:]
   /// Timers for clients whose sockets bluetoothd has closed, until it is known why.
   private var closing: [LinkID: Registration] = [:]

@@ -78,7 +78,7 @@ private final class StreamAttempt {
   enum Failure: Error {
     case adapterGone
     case timedOut
-    /// The kernel could not connect.
+    /// The kernel could not make a connection, for this reason.
     case socket(HCIError)
     case notServed
     case malformed
@@ -117,7 +117,7 @@ private final class StreamAttempt {
   private static let answerLimit = 2048
   /// Pause before the second attempt, which follows if the peer refused the first one for security.
   private static let retryTime = Duration.milliseconds(200)
-  /// Maximum answers for one UUID.
+  /// Maximum number of answers into which the peer may split the result for one UUID.
   private static let answersLimit = 64
 
   init(

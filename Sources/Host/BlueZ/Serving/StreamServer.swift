@@ -36,7 +36,7 @@ final class StreamServer {
 
   var isEmpty: Bool { served.isEmpty }
 
-  /// Whether bluetoothd has all profiles.
+  /// Whether bluetoothd has accepted the registration of each served profile.
   var isRegistered: Bool { !served.isEmpty && served.values.allSatisfy(\.registration.isRegistered) }
 
   /// The reason why a profile is not registered, and what to do.

@@ -148,7 +148,7 @@ final class WriteOffer {
   private var newcomers: [LinkID: Registration] = [:]
   /// Timer that runs while peers without a link here are connected, one of which may be a client.
   private var unlinkedPeers: Registration?
-  /// Clients that write by `WriteValue`.
+  /// Clients whose writes arrive by bluetoothd's call `WriteValue`, and not through a socket.
   private var callers: Set<LinkID> = []
   /// Clients that the service expects to stream.
   private var streamers: Set<LinkID> = []

@@ -62,7 +62,7 @@ struct Courier: Sendable {
 
   // MARK: Received envelopes
 
-  /// What to do with an envelope that has arrived.
+  /// How an envelope that has arrived is handled.
   enum Reception {
     /// The envelope is dropped, and copies of it can be ignored.
     case ignored([Intent])

@@ -16,7 +16,7 @@ struct OutgoingFile: Sendable {
     let bytes: [UInt8]
     /// Fragmentation of the packet; nil for a packet without fragments.
     let cutter: FragmentCutter?
-    /// Time and timestamp of the packet.
+    /// When the packet was made, which its timestamp states.
     let madeAt: Instant
     var count: Int { cutter?.count ?? 1 }
     var packets: FilePackets { cutter.map { .fragments($0.id) } ?? .whole(bytes) }

@@ -1,7 +1,7 @@
 import BitchatWire
 import Common
 
-/// What the engine knows of one link: its peer, limits and dialect.
+/// State of one link in the engine: its peer, limits and dialect.
 struct MeshLink: Sendable {
   /// Maximum length of one write or notification, in bytes.
   var frameLimit: Int

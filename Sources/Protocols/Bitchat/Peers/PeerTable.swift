@@ -29,7 +29,7 @@ struct PeerTable: Sendable {
     case older
   }
 
-  /// What an accepted announce changes in the table.
+  /// Effect of an accepted announce on the table.
   enum Novelty: Hashable, Sendable {
     case newPeer
     /// Nickname, capabilities, link properties or distance have changed.

@@ -14,7 +14,7 @@ public struct PacketDescription: Hashable, Sendable {
       ?? Self.error("NotHex", "the line is not pairs of hexadecimal digits")
   }
 
-  /// Describes one packet.
+  /// Decodes the bytes of one packet, and describes its fields or the error.
   public init(_ bytes: [UInt8]) {
     fields = Self.describe(bytes)
   }

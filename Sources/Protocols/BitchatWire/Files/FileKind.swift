@@ -17,7 +17,7 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
   case xWav = "audio/x-wav"
   case ogg = "audio/ogg"
   case pdf = "application/pdf"
-  /// Any content.
+  /// A file with content of any type.
   case octetStream = "application/octet-stream"
 
   /// Returns the kind of a MIME type, in any case. `octetStream` for nil or empty; nil for a type that the apps reject.

@@ -15,7 +15,7 @@ public struct Fragment: WireValue, Hashable, Sendable {
   public let id: FragmentID
   public let index: UInt16
   public let total: UInt16
-  /// Type of the fragmented packet.
+  /// Type of the packet that was cut into fragments.
   public let type: MessageType
   public let slice: [UInt8]
 
@@ -83,7 +83,7 @@ public struct FragmentID: WireValue, Hashable, Sendable {
 }
 
 extension FragmentID: CustomStringConvertible {
-  /// 16 lower-case hexadecimal digits.
+  /// The ID as 16 lower-case hexadecimal digits.
   public var description: String { Hex.encode(bytes) }
 }
 

@@ -71,7 +71,7 @@ package struct FragmentCutter: Sendable {
   package let id: FragmentID
   package let sliceSize: Int
   package let recipient: PeerID?
-  /// Number of fragments.
+  /// Number of fragments into which the packet is cut.
   package let count: Int
 
   /// Prepares the fragments of a packet. Nil if the link is too narrow for fragments, or more than 10,000 would be

@@ -20,7 +20,7 @@ public struct PingPayload: WireValue, Hashable, Sendable {
     (self.nonce, self.firstTimeToLive, self.interval) = (nonce, firstTimeToLive, interval)
   }
 
-  /// Returns a random nonce.
+  /// Returns a random nonce for a ping.
   package static func nonce(randomFrom random: inout some RandomSource) -> UInt64 {
     random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
   }

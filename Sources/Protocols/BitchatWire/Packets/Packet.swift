@@ -16,7 +16,7 @@ public struct Packet: Hashable, Sendable {
   public var recipient: PeerID?
   /// Hops between sender and recipient, in order. Only version 2 has a route.
   public var route: [PeerID]
-  /// Inflated payload.
+  /// Payload, decompressed if it was compressed on the wire.
   public var payload: [UInt8]
   /// Signature, 64 bytes; nil if absent.
   public var signature: [UInt8]?
@@ -66,7 +66,7 @@ public struct PacketFlags: OptionSet, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
-  /// A recipient follows the sender.
+  /// Flag of a packet whose header has a recipient after the sender.
   public static let recipient = PacketFlags(rawValue: 0x01)
   /// A signature follows the payload section.
   public static let signature = PacketFlags(rawValue: 0x02)
@@ -177,7 +177,7 @@ public enum Padding {
     return block - count > Int(UInt8.max) ? count : block
   }
 
-  /// Appends the padding.
+  /// Appends padding to the encoded packet, up to the next block size.
   public static func pad(_ bytes: inout [UInt8]) {
     let count = paddedCount(of: bytes.count) - bytes.count
     bytes += [UInt8](repeating: UInt8(truncatingIfNeeded: count), count: count)

@@ -18,7 +18,7 @@ package struct PacketHeader {
   package let flags: PacketFlags
   /// Number of hops in the route.
   package let hops: Int
-  /// Offset of the payload section.
+  /// Offset of the payload section from the beginning of the packet.
   package let start: Int
   /// End of the payload section, and start of the signature.
   let payloadEnd: Int

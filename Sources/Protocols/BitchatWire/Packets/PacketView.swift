@@ -5,7 +5,7 @@ import Crypto
 /// Received packet whose fields are read in place, without copying or inflating. Relaying and deduplication need no
 /// more. `PacketHeader` has the layout.
 public struct PacketView: Sendable {
-  /// Bytes as received, including padding.
+  /// Bytes of the packet as they were received, including padding.
   public let bytes: [UInt8]
 
   private let header: PacketHeader

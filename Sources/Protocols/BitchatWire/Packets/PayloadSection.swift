@@ -11,7 +11,7 @@ package struct PayloadSection: Hashable {
     self.isCompressed = isCompressed
   }
 
-  /// Makes a plain section.
+  /// Makes a section with a payload that is not compressed.
   package init(plain payload: [UInt8]) {
     self.init(bytes: payload, isCompressed: false)
   }

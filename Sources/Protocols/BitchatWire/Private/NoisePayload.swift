@@ -56,7 +56,7 @@ public enum NoisePayload: Hashable, Sendable {
     }
   }
 
-  /// Encoded plaintext.
+  /// The payload encoded as the plaintext of a Noise message.
   public var bytes: [UInt8] {
     var writer = ByteWriter()
     switch self {

@@ -10,7 +10,7 @@ public enum MeshDialect: String, CaseIterable, Hashable, Sendable {
   /// Dialect S: packet types and layouts of the seed's document.
   case seed
 
-  /// Type of public messages.
+  /// Packet type of public messages in this dialect.
   package var message: MessageType { self == .live ? .message : SeedNumbers.seed.message }
   /// Whether all packets are padded, not only those with sealed content.
   package var padsAll: Bool { self == .seed }

@@ -20,7 +20,7 @@ public struct MessageUUID: WireValue, Hashable, Sendable {
     self.bytes = bytes
   }
 
-  /// Generates a random UUID.
+  /// Generates a random UUID for a new message.
   package init(randomFrom random: inout some RandomSource) {
     self.init(marking: random.bytes(Self.size))
   }

@@ -25,9 +25,9 @@ public struct SeedMessage: WireValue, Hashable, Sendable {
   public var recipientNickname: String?
   /// Peer ID of the sender as received: normally 16 hexadecimal digits.
   public var senderPeerID: String?
-  /// Mentions; nil without flag 20.
+  /// Nicknames that the text mentions; nil without flag 20.
   public var mentions: [String]?
-  /// Channel; nil without flag 40.
+  /// Name of the channel that the message is for; nil without flag 40.
   public var channel: String?
 
   public init(timestamp: UInt64, id: String, sender: String, text: String) {

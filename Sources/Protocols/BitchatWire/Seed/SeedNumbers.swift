@@ -60,7 +60,7 @@ public enum SeedFragments {
 
   /// Maximum fragments of a packet; receivers reject a larger total.
   package static let limit = 1024
-  /// Time between fragments.
+  /// Time between two fragments of a packet in dialect S.
   package static let pause = Duration.milliseconds(200)
 
   package static func packets(of plan: FragmentPlan, numbers: SeedNumbers) -> [Packet]? {

@@ -15,9 +15,9 @@ public struct VersionAck: WireValue, Hashable, Sendable {
   public var serverVersion: String
   public var platform: String
   public var isRejected: Bool
-  /// Capabilities; nil without flag 01.
+  /// Names of the sender's capabilities; nil without flag 01.
   public var capabilities: [String]?
-  /// Reason; nil without flag 02.
+  /// Reason for a rejection, as text; nil without flag 02.
   public var reason: String?
 
   /// Throws `tooLong` for a text over 255 bytes, or over 255 capabilities.

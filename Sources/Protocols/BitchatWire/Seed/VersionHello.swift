@@ -16,7 +16,7 @@ public struct VersionHello: WireValue, Hashable, Sendable {
   /// Version of the client, up to 255 bytes, like the other texts.
   public var clientVersion: String
   public var platform: String
-  /// Capabilities; nil without flag 01.
+  /// Names of the sender's capabilities; nil without flag 01.
   public var capabilities: [String]?
 
   /// Throws `tooLong` for a text over 255 bytes, or over 255 versions or capabilities.

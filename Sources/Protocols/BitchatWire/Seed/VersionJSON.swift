@@ -7,7 +7,7 @@ import Bytes
 struct VersionJSON {
   /// Maximum length of the object, in bytes.
   package static let limit = 1024
-  /// Maximum length of a list.
+  /// Maximum number of elements of a list in the JSON object.
   static let listLimit = 16
 
   private let bytes: [UInt8]

@@ -95,7 +95,7 @@ extension SignatureChecking {
   public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {}
 }
 
-/// Verifies each signature by computation.
+/// Verifies each signature anew, without a cache.
 public struct ComputedSignatures: SignatureChecking {
   public init() {}
 
@@ -109,13 +109,13 @@ public struct ComputedSignatures: SignatureChecking {
 /// A sender signs compressed bytes, and relays recompress with their own encoders. A verifier therefore tries the
 /// received form first, and then those of the usual encoders.
 public enum SignedForm: CaseIterable, Hashable, Sendable {
-  /// The received bytes.
+  /// The payload section as it was received, compressed or not.
   case received
   /// The payload deflated at zlib's level 6.
   case level6
   /// The payload deflated at zlib's level 5.
   case level5
-  /// The uncompressed payload.
+  /// The payload without compression.
   case plain
 }
 

@@ -105,7 +105,7 @@ public struct SyncFilter: Hashable, Sendable {
     return (1...32).first { 1 / Double(1 << $0) <= rate } ?? 32
   }
 
-  /// Encodes sorted values without duplicates.
+  /// Encodes ascending values as Golomb-coded differences, and skips repeated ones.
   private static func encode(_ values: [UInt32], p: Int) -> [UInt8] {
     var writer = BitWriter(capacity: values.count * (p + 2) / 8 + 1)
     var last: UInt32 = 0
@@ -217,7 +217,7 @@ package struct FilterValues: Sendable {
   private static let parts = 512
 
   private let filter: SyncFilter
-  /// Values in ascending order.
+  /// The decoded values of the filter, in ascending order.
   private let values: [UInt32]
   /// Start index of each part, and end index of the last one.
   private let begins: [UInt16]

@@ -53,7 +53,7 @@ public struct VerificationChallenge: Hashable, Sendable {
 ///     03  Ed25519 signature over "bitchat-verify-resp-v1", the key's length (1) and digits, and the nonce
 public struct VerificationResponse: Hashable, Sendable {
   public let challenge: VerificationChallenge
-  /// Signature of 64 bytes.
+  /// Ed25519 signature of the challenged peer, 64 bytes.
   public let signature: [UInt8]
 
   /// Answers a challenge. The caller must check that the challenge names this node's key.

@@ -18,7 +18,7 @@ public struct VerificationCode: Hashable, Sendable {
   public let seconds: Int64
   /// Nonce as text, up to 255 bytes; 22 characters of base64url from this node.
   public let nonce: String
-  /// Signature of 64 bytes.
+  /// Ed25519 signature of the code's fields, 64 bytes.
   public let signature: [UInt8]
 
   /// Makes and signs a new code. Throws `tooLong` for a nickname or npub over 255 bytes.

@@ -99,7 +99,7 @@ struct RecordIndex: Sendable {
     UInt64(max(0, duration.components.seconds)) &* 1000
   }
 
-  /// Whether the shelf has a record with this key.
+  /// Whether the index has a record with this key in the given group of records.
   func has(_ key: Key, on shelf: Shelf) -> Bool { shelves[shelf]?[key] != nil }
 
   func count(_ shelf: Shelf) -> Int { shelves[shelf]?.count ?? 0 }

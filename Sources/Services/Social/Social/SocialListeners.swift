@@ -8,7 +8,7 @@ import TLS
 public struct CertificateFiles: Hashable, Sendable {
   /// File with the certificate, followed by its chain.
   public let chain: String
-  /// File with the secret key.
+  /// File with the private key that belongs to the certificate.
   public let key: String
 
   public init(chain: String, key: String) { (self.chain, self.key) = (chain, key) }

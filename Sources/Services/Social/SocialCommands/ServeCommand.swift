@@ -132,7 +132,7 @@ struct ServeCommand {
   }
 }
 
-/// Waits for SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM, which end the server, and reports SIGHUP as a reload.
 @LoopActor
 private final class Ending {
   var onReload: @LoopActor () -> Void = {}

@@ -12,7 +12,7 @@ import Store
 @LoopActor
 final class SessionControl {
   nonisolated static let interfaceName = "org.earshot.SocialSession1"
-  /// Maximum number of sessions.
+  /// Maximum number of sessions that programs have at a time.
   private static let limit = 16
 
   private let directory: any Directory
@@ -26,7 +26,7 @@ final class SessionControl {
   /// Number of calls of Connect that wait until the keys are read.
   private var opening = 0
   private var last: UInt64 = 0
-  /// The memory of all sessions.
+  /// Memory that blobs and requests of all programs' sessions use.
   fileprivate var memory = SessionMemory()
 
   /// - Parameters:

@@ -3,9 +3,9 @@ import ASN
 /// The memory of the sessions of programs for blobs and requests, in bytes. Each session has a limit, and all sessions
 /// together have one.
 struct SessionMemory: Sendable {
-  /// Maximum bytes of one session.
+  /// Maximum memory of one session, in bytes.
   static let share = 32 << 20
-  /// Maximum bytes of all sessions.
+  /// Maximum memory of all sessions together, in bytes.
   static let total = 128 << 20
 
   private(set) var used = 0

@@ -29,7 +29,7 @@ final class SocialControl {
   let keys: ServiceKeys
   private let login: Login
   private let directory: String
-  /// Maximum bytes of a blob.
+  /// Maximum size of a blob that a program may store, in bytes.
   let blobLimit: Int
   /// Maximum bytes that Get returns: every blob can be read.
   private let contentLimit: Int

@@ -285,7 +285,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     (hasApplied, written, removable) = (false, [], [])
   }
 
-  /// Undoes the last, incomplete `apply`.
+  /// Undoes an `apply` that failed before its end; if that is impossible, everything since the last commit is undone.
   private func undoStep(_ error: ASN.StoreError, _ written: Set<Sum>, _ removable: Set<Sum>) {
     guard hasApplied else { return undo() }
     do throws(ASN.StoreError) {

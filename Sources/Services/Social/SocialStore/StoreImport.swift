@@ -8,7 +8,7 @@ import Store
 /// are not followed. Blobs that are already in the store stay, and a link refers to the newer blob. Each portion is
 /// committed separately, so an interrupted import can be repeated.
 public struct StoreImport {
-  /// The result of an import.
+  /// Number of imported blobs and links, and of files that were skipped.
   public struct Report: Hashable, Sendable {
     public var blobs = 0
     public var links = 0

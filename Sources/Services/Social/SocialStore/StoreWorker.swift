@@ -32,7 +32,7 @@ public final class StoreWorker<Store: BlobStore> {
   private var isBusy = false
   /// Called with the outcomes of a group, in the order of the requests.
   public var onOutcomes: @LoopActor ([(job: UInt64, outcome: StoreOutcome)]) -> Void = { _ in }
-  /// Number of executed groups.
+  /// Number of groups of requests that were executed, each with one commit.
   public private(set) var groups: UInt64 = 0
 
   /// - Parameters:

@@ -35,7 +35,7 @@ public final class CheckQueue {
     begin()
   }
 
-  /// Cancels a check.
+  /// Cancels the check of a transfer's credential, whether it waits or is in progress.
   public func remove(_ number: Int) {
     waiting.removeAll { $0.number == number }
     if running.removeValue(forKey: number) != nil { begin() }

@@ -5,7 +5,7 @@ import Common
 /// Its texts come from another process that has read a hostile credential: their lengths are bounded, and control
 /// characters are replaced. The document holds personal claims and is never printed.
 public struct CheckVerdict: Sendable, Equatable {
-  /// Result of a check.
+  /// The checker's verdict in one word.
   public enum Word: String, Sendable, CaseIterable {
     case valid, invalid, untrusted, revoked, expired, notYetValid, undecided
   }

@@ -2,7 +2,7 @@ import Common
 import LocalSockets
 import Loop
 
-/// Checks credentials.
+/// Checks credentials: their issuers, signatures, dates and revocation.
 @LoopActor
 public protocol CredentialChecker: AnyObject {
   /// Checks one credential.

@@ -7,7 +7,7 @@ import DBus
 enum CheckText {
   /// Maximum length of a displayed claim, in Unicode scalars; a portrait is much longer.
   private static let claimLimit = 200
-  /// Maximum number of displayed claims.
+  /// Maximum number of claims that are displayed for one credential.
   private static let claimCount = 100
 
   /// Summary such as `valid, issued by Residents Office` or `invalid (signatureWrong)`.

@@ -10,7 +10,7 @@ struct CounterScreen: Sendable {
   enum Choice: Sendable, Equatable {
     case judge(path: String, Verdict)
     case leave
-    /// Redraw the whole terminal.
+    /// Draw every row of the terminal again (Ctrl-L).
     case redraw
     case suspend
   }

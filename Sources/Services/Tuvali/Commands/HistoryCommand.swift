@@ -52,7 +52,7 @@ struct HistoryCommand {
 struct HistoryResult: Equatable {
   let id: UInt64
   let transfer: UInt64
-  /// Milliseconds since 1970-01-01 UTC.
+  /// Time of the result, in milliseconds since 1970-01-01 UTC.
   let time: UInt64
   /// Milliseconds; 0 if it is unknown.
   let duration: UInt64

@@ -5,7 +5,7 @@ import Loop
 import Terminal
 import Tool
 
-/// Table of a service's transfers.
+/// Formats the table that `earshot transfers` prints.
 enum TransferTable {
   /// Transfers below an object, sorted by number.
   static func transfers(_ objects: ToolPart.Objects, below root: ObjectPath) -> [TransferView] {

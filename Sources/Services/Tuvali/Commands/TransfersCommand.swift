@@ -57,7 +57,7 @@ struct TransfersCommand {
   private static let times: Set<String> = ["StartedAt", "ReceivedAt", "ExpiresAt", "VerdictDeadline"]
   private static let sizes: Set<String> = ["Size", "BytesExpected", "BytesTransferred"]
 
-  /// Formats a property for people.
+  /// Formats the value of a D-Bus property for people: times, sizes and words.
   private static func text(_ name: String, _ value: DBusValue, now: UInt64) -> String {
     guard let number = value.asInteger else { return value.text }
     if times.contains(name) { return Moment.full(UInt64(clamping: number), now: now) }

@@ -76,7 +76,7 @@ struct VerifierCommand {
     return screen
   }
 
-  /// Instruction above the code.
+  /// Returns the sentence above the QR code with the instruction for people.
   nonisolated static func invitation(_ verifier: VerifierView) -> String {
     "Scan this code with a wallet. The wallet sends its credential to \(verifier.name)."
   }

@@ -5,7 +5,7 @@ import Tool
 import Verifier
 import Wallet
 
-/// Verifier commands of the tool.
+/// The verbs `verifier`, `transfers` and `check` of the tool.
 public enum VerifierTool {
   public static let part = ToolPart(
     verbs: [
@@ -133,7 +133,7 @@ enum TransfersTool {
   }
 }
 
-/// Wallet commands of the tool.
+/// The verb `wallet` of the tool.
 public enum WalletTool {
   public static let part = ToolPart(
     verbs: [Verb("wallet", "Send credentials to verifiers.", verbs: [send])],

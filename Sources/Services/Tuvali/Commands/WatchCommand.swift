@@ -216,7 +216,7 @@ final class WatchCommand {
     }
   }
 
-  /// Milliseconds since 1970-01-01 UTC.
+  /// The time of day now, in milliseconds since 1970-01-01 UTC.
   private var date: UInt64 { UInt64(clamping: SystemWallClock().milliseconds) }
 
   private func judge(_ path: ObjectPath, _ verdict: Verdict) async -> WatchEvent {

@@ -90,7 +90,7 @@ final class WatchDisplay {
     if form == .lines, !isQuiet { Output.line(code) }
   }
 
-  /// Draws the current state.
+  /// Draws the screen, or the progress bar, for the state of the model.
   func draw(_ model: WatchModel) {
     let now = EventLoop.shared.now
     switch form {

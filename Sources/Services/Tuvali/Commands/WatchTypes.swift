@@ -4,9 +4,9 @@ import DBus
 import Terminal
 import Tool
 
-/// A verdict on a credential.
+/// A verdict that this command gives on a credential.
 enum Verdict: String, Sendable {
-  /// Method of `Credential1`.
+  /// The raw value is the name of the method of `org.earshot.Credential1`.
   case accept = "Accept"
   case reject = "Reject"
 
@@ -50,7 +50,7 @@ enum WatchEvent: Sendable {
   case verdictReceived(path: String)
   /// Properties of a transfer with the checker's verdict, and the claims as JSON, read for `WatchAction.check`.
   case checked(path: String, [String: DBusValue], claims: String?)
-  /// The verifier refused a phone.
+  /// The verifier refused a phone, for the reason in `sentence`.
   case refused(code: String, sentence: String)
   /// All properties of a transfer, read for `WatchAction.look`.
   case looked(path: String, [String: DBusValue])
@@ -102,7 +102,7 @@ struct WatchReport: Sendable, Equatable {
   var tone = Tone.plain
   /// Whether the report is written to standard error.
   var isComplaint = false
-  /// The beginning of a credential.
+  /// The beginning of a credential, to be printed after the report; nil without `--show`.
   var shown: [UInt8]?
   /// Members of the JSON object; empty if the report is for people only.
   var members: [JSONValue.Member] = []
@@ -123,7 +123,7 @@ struct WatchedTransfer: Sendable, Equatable {
     case left
     /// The credential is being sent to the service.
     case underWay
-    /// The credential must be fetched.
+    /// The credential waits to be fetched, after those before it.
     case queued
     /// The credential is being fetched and stored.
     case taking
@@ -131,7 +131,7 @@ struct WatchedTransfer: Sendable, Equatable {
     case told
     /// This command's verdict is being sent to the service.
     case judging
-    /// Handling has ended.
+    /// This command does nothing more with the credential.
     case done
   }
 
@@ -150,7 +150,7 @@ struct WatchedTransfer: Sendable, Equatable {
   var awaitsVerdict: Bool { view.state == "received" && stage != .judging }
 }
 
-/// Reports about one transfer.
+/// Makes the reports about one transfer: reception, verdict, failure and departure of the phone.
 extension WatchReport {
   /// Report of a received credential, which is stored if the command stores it.
   ///

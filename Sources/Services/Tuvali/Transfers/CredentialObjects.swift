@@ -46,7 +46,7 @@ public final class CredentialObjects {
     }
   }
 
-  /// D-Bus interface of one transfer.
+  /// Returns the D-Bus interface `org.earshot.Credential1` of one transfer.
   public static func interface(_ transfer: Transfer, _ actions: CredentialActions) -> Interface {
     Interface(
       interfaceName,
@@ -171,7 +171,7 @@ public final class CredentialObjects {
     }
   }
 
-  /// The checker's verdict as JSON.
+  /// Returns the checker's whole verdict on the credential as JSON.
   private static func verdict(of transfer: Transfer) throws(DBusError) -> [UInt8] {
     if let document = transfer.verdictDocument { return try document.bytes() }
     switch transfer.check {

@@ -9,7 +9,7 @@ extension MessageID {
     If a phone makes more transfers in a minute than LinesPerPeer= allows, this message may be written after the start.
     """)
 
-  /// A complete credential was received.
+  /// A credential was received completely, and is stored.
   public static let transferReceived = MessageID(
     "TransferReceived", "1cd16c48ebddc5a73c6978e05e9433d7", "A credential was received",
     """

@@ -12,11 +12,11 @@ public final class Transfer {
 
   /// State of a transfer. The last four are final.
   public enum State: String, Sendable, CaseIterable {
-    /// Outgoing: searching for the verifier.
+    /// Outgoing only: the wallet scans for the verifier.
     case searching
     /// Connected; the keys are derived or being derived.
     case connected
-    /// The frame is being sent.
+    /// The wallet sends the encrypted credential to the verifier.
     case transferring
     /// The credential is complete at the verifier, and there is no verdict yet.
     case received
@@ -36,7 +36,7 @@ public final class Transfer {
 
   /// Delivery of the verdict to the phone.
   public enum VerdictDelivery: String, Sendable, CaseIterable {
-    /// There is no verdict yet.
+    /// No verdict was given yet.
     case none = ""
     /// The verification status was queued at the radio while the phone was connected.
     case sent
@@ -44,7 +44,7 @@ public final class Transfer {
     case peerGone
   }
 
-  /// State of the credential's check.
+  /// Whether the checker examines the credential, and the checker's verdict.
   public enum Check: Sendable, Equatable {
     /// The credential is not checked.
     case none

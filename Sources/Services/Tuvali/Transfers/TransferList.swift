@@ -7,9 +7,9 @@ import Radio
 @LoopActor
 public final class TransferList {
   public private(set) var transfers: [Transfer] = []
-  /// Maximum number of transfers.
+  /// Maximum number of transfers in the list, current and ended ones together.
   public var limit: Int
-  /// Source of the transfers' numbers.
+  /// Source of the numbers of new transfers.
   public let numbers: TransferNumbers
 
   private let scheduler: any Scheduler

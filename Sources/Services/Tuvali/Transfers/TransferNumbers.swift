@@ -40,7 +40,7 @@ public final class TransferNumbers {
     if !numbers.isEmpty { free.append(numbers) }
   }
 
-  /// Returns an unused number.
+  /// Returns a transfer number that was never used before.
   public func next() -> Int {
     defer { askIfFew() }
     guard let range = free.first else {

@@ -49,7 +49,7 @@ struct CredentialCapacity {
     return settings.decision == .accept || limit < 2 * slots ? limit : limit - slots
   }
 
-  /// Remaining capacity.
+  /// Capacity that is left for further credentials.
   var room: VerifierEngine.Room { .init(credentials: limit - kept, bytes: byteLimit - keptBytes) }
 
   /// Whether another credential of `count` bytes may be stored permanently without a verdict.

@@ -120,15 +120,15 @@ public struct CheckPolicy: Hashable, Sendable {
   /// Handling of a credential on which the checker is undecided.
   public enum OnUndecided: String, Sendable, CaseIterable { case hold, reject }
 
-  /// Problem of `Decision=check` without `Check=yes`.
+  /// Sentence that reports `Decision=check` without `Check=yes`.
   static let needsCheck =
     "Decision=check needs Check=yes: until then each credential waits for a program or an operator."
 
-  /// Whether received credentials are checked.
+  /// Whether received credentials are checked (`Check=`).
   public var isOn = false
-  /// Socket of the checker.
+  /// Path of the socket at which the checker listens.
   public var socket = SocketChecker.defaultPath
-  /// Time limit of a check.
+  /// Time after which a check without a verdict is given up (`CheckTimeout=`).
   public var timeout = SocketChecker.defaultTimeout
   public var onUndecided = OnUndecided.hold
 

@@ -21,7 +21,7 @@ struct CredentialRecord: Hashable, Sendable {
   /// Maximum length of a verdict, in bytes.
   static let verdictLimit = 1 << 20
 
-  /// Dialect, such as `0.5`.
+  /// Dialect in which the credential was transferred, such as `0.5`.
   let dialect: String
   let peer: String
   let credential: [UInt8]

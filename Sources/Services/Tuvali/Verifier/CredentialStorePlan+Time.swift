@@ -144,7 +144,7 @@ extension CredentialStorePlan {
     deadline = ([answersDue, patience].compactMap(\.self) + wanted.map(end(of:)) + attempts).min()
   }
 
-  /// Returns when a credential expires.
+  /// Returns when a stored credential expires and is erased.
   func end(of kept: StoredCredential) -> Instant { kept.received.advanced(by: settings.keepFor) }
 }
 

@@ -17,7 +17,7 @@ struct CredentialStorePlan: Sendable {
   /// Interval of retries after a failed disk operation.
   static let retryInterval = Duration.seconds(60)
 
-  /// Disk operation in progress.
+  /// The one disk operation that is in progress.
   struct Work {
     enum Kind {
       case open, inspect
@@ -68,13 +68,13 @@ struct CredentialStorePlan: Sendable {
   var redated = 0
   /// Note on disk, once the spool is open.
   var note = CredentialStoreNote()
-  /// Time of the next write of the note.
+  /// Time at which the note with transfer numbers and running time is written next.
   var noteAt = Instant.zero
   /// Whether more numbers of transfers must be reserved.
   var wantsNumbers = false
   /// Total running time of the service before this run, in seconds.
   var ranBefore: UInt64 = 0
-  /// Start of this run.
+  /// Time of the first event in this run of the service; nil before it.
   private(set) var began: Instant?
   private var lastOrder = 0
 
@@ -228,7 +228,7 @@ struct CredentialStorePlan: Sendable {
     turn.actions.append(.forget(id))
   }
 
-  /// Entries in order of arrival.
+  /// Stored credentials in the order in which they arrived.
   var inOrder: [StoredCredential] { entries.values.sorted { $0.order < $1.order } }
 
   /// Space used by the wanted credentials, in bytes.
@@ -280,9 +280,9 @@ extension CredentialStorePlan {
     /// `put`, `accept`, `verdict`, `erase`, `redate` or `note` has ended; the error is nil on success.
     case done(StoreError?)
 
-    /// The wall clock was set.
+    /// The wall clock was set, so the dates of files may be wrong.
     case clockSet
-    /// The deadline was reached.
+    /// The time of `deadline` was reached.
     case timer
   }
 
@@ -298,7 +298,7 @@ extension CredentialStorePlan {
   }
 }
 
-/// Limits on stored credentials.
+/// Configured limits on the age and the total size of stored credentials.
 public struct CredentialStoreSettings: Hashable, Sendable {
   /// Time after which a stored credential is erased.
   public var keepFor = Duration.seconds(86_400)
@@ -331,12 +331,12 @@ extension CredentialStorePlan {
     /// Change the date of a record, in seconds since 1970.
     case redate(SpoolID, date: Int64)
 
-    /// Write the note. `Event.done` answers.
+    /// Write the note with transfer numbers and running time. `Event.done` answers.
     case note(CredentialStoreNote)
 
     // Notifications of the service.
 
-    /// Transfers may use these numbers.
+    /// New transfers may use these numbers, which no other run uses.
     case numbers(Range<Int>)
 
     /// Answer a caller; with an error if the credential is not stored.
@@ -364,11 +364,11 @@ extension CredentialStorePlan {
     var date: Int64?
   }
 
-  /// Journal line.
+  /// An event of the store that the service writes to the journal.
   enum Notice: Equatable {
     /// An operation on stored credentials fails.
     case degraded(Trouble, StoreError)
-    /// All operations work again.
+    /// After a problem all disk operations succeed again.
     case recovered
     /// Number of restored credentials of an earlier run.
     case restored(Int)
@@ -385,9 +385,9 @@ extension CredentialStorePlan {
 extension CredentialStorePlan {
   /// Kinds of problems, the worst first.
   enum Trouble: CaseIterable {
-    /// The spool cannot be opened.
+    /// The spool cannot be opened, so nothing is stored on the disk.
     case opening
-    /// The disk hangs.
+    /// The disk does not answer an operation in time.
     case stalled
     case writing, erasing, verdicts, dating, noting
     /// There are files that cannot be read.

@@ -11,14 +11,14 @@ public struct HistoryEntry: Hashable, Sendable {
   public let time: Int64
   /// Time from the begin of the transfer to its result, in milliseconds; 0 if it began in an earlier run.
   public let duration: Int64
-  /// `accepted`, `rejected`, `undecided` or `failed`.
+  /// Result of the transfer: `accepted`, `rejected`, `undecided` or `failed`.
   public let result: String
   /// Code of the error, or the codes of the checker's reasons, separated by blanks; empty if there are none.
   public let reason: String
   /// Name of the issuer in the trust folder; empty if it is unknown.
   public let issuer: String
 
-  /// Maximum bytes of each text.
+  /// Maximum length of `reason` and of `issuer`, in bytes.
   static let textLimit = 200
 
   init(transfer: Int, time: Int64, duration: Int64, result: String, reason: String, issuer: String) {

@@ -8,7 +8,7 @@ extension MessageID {
     earshot verifier show draws the QR code. The code changes after each wallet.
     """)
 
-  /// The verifier has stopped advertising.
+  /// The verifier has stopped advertising, and accepts no wallets.
   static let verifierStopped = MessageID(
     "VerifierStopped", "b84bedaf69ee69f51b43c6ef4deda512", "The verifier has stopped advertising",
     """

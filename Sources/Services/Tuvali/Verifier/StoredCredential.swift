@@ -22,7 +22,7 @@ struct StoredCredential: Sendable {
 
   struct Failure {
     let trouble: CredentialStorePlan.Trouble
-    /// Time of the next attempt.
+    /// Time at which the failed disk operation is tried again.
     let retry: Instant
   }
 

@@ -14,7 +14,7 @@ public final class TransferHistoryStore {
 
   /// Maximum entries that wait for the disk; beyond it the oldest is dropped and counted.
   static let waitingLimit = 1000
-  /// Maximum entries of one page.
+  /// Maximum number of entries that one read returns.
   public nonisolated static let pageLimit = 1000
   /// Maximum reads that wait for the disk. Credentials are stored on the same disk, and must not wait behind a thousand
   /// reads of many programs.
@@ -71,7 +71,7 @@ public final class TransferHistoryStore {
   /// Whether another read may wait for the disk.
   var mayRead: Bool { reading < Self.readLimit }
 
-  /// Whether results are recorded.
+  /// Whether results are recorded: there is a state directory, and `HistoryFor=` is not 0s.
   public var isOn: Bool { path != nil && keepFor > .zero }
 
   /// Removes entries that became too old while the service did not run, and from then on every hour.

@@ -36,7 +36,7 @@ public final class VerifierAdaptor {
     object.emit(Self.interfaceName, "WalletRefused", [.string(refusal.code), .string(refusal.sentence)])
   }
 
-  /// Actions on the verifier's transfers.
+  /// Methods of `org.earshot.Credential1` for a transfer of the verifier.
   public static func actions(_ service: VerifierService) -> CredentialActions {
     CredentialActions(
       decide: { [weak service] in service?.decide($0, accepted: $1, then: $2) ?? false },

@@ -3,7 +3,7 @@ import Journal
 import Loop
 import Transfers
 
-/// Handling of the checker's verdicts.
+/// Starts checks of received credentials, and handles the checker's verdicts.
 extension VerifierService {
   /// Problem of checking credentials and remedy, for people; empty if there is none.
   public var checkerTrouble: String {

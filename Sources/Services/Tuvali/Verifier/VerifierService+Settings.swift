@@ -14,17 +14,17 @@ extension VerifierService {
     public var engine: VerifierEngine.Configuration
     /// Dialects that are served and advertised together; no two share a service UUID. Never empty.
     public var dialects: [Dialect]
-    /// Interval of each dialect's advertisement.
+    /// Interval at which the advertisement of each dialect is sent.
     public var advertisingInterval: Duration
     public var decision: Decision
     public var check = CheckPolicy()
     /// Maximum listed transfers, including those in progress.
     public var keptTransfers: Int
-    /// Maximum links of all peers.
+    /// Maximum number of links of all peers together.
     public var links = 64
     /// Maximum links per address. A second one may come up before the end of the first one is known.
     public var linksPerPeer = 2
-    /// Limits on stored credentials.
+    /// Limits on credentials that are stored on the disk and in memory.
     public var vault = CredentialStoreSettings()
     /// Time for which results of transfers are stored; zero stores none.
     public var historyFor = Duration.seconds(2_592_000)

@@ -13,9 +13,9 @@ import Tuvali
 public final class VerifierService {
   public enum State: String, Sendable, CaseIterable {
     case stopped
-    /// No wallet is being served.
+    /// The verifier advertises, and no wallet has a session.
     case waiting
-    /// Wallets are being served.
+    /// At least one wallet has a session.
     case serving
     /// No wallet is being served or invited, because there is no capacity for a credential.
     case full
@@ -24,7 +24,7 @@ public final class VerifierService {
   public let transfers: TransferList
   public let vault: CredentialStore
   let checks: CredentialChecks
-  /// Results of ended transfers.
+  /// The stored results of ended transfers.
   public let history: TransferHistoryStore
   public private(set) var settings: Settings
 
@@ -118,7 +118,7 @@ public final class VerifierService {
     return room.isNone ? .full : .waiting
   }
 
-  /// Number of wallets being served.
+  /// Number of wallets that have a session now.
   public var visitors: Int { engine.visitors.count }
 
   /// Problem of storing credentials and remedy, for people; empty if there is none.
@@ -255,7 +255,7 @@ public final class VerifierService {
 
   // MARK: Capacity
 
-  /// Stored credentials and remaining capacity.
+  /// Number and size of the stored credentials, and the capacity that is left.
   private var capacity: CredentialCapacity {
     CredentialCapacity(of: transfers.transfers, settings, bytes: vault.settings.maximumBytes)
   }
@@ -293,7 +293,7 @@ public final class VerifierService {
     if engine.slotsInUse == 0 { quiet = nil } else if quiet == nil { quiet = radio.askForQuiet() }
   }
 
-  /// Performs the actions in order.
+  /// Performs the actions of the engine in order.
   private func perform(_ actions: [VerifierEngine.Action]) {
     for action in actions {
       switch action {
@@ -444,7 +444,7 @@ struct FailedSessionPeers {
 public struct WalletRefusal: Hashable, Sendable {
   /// Stable code: `wrongCode`, `busy` or `full`.
   public let code: String
-  /// Description and remedy.
+  /// Sentence about the refusal, with what the person should do.
   public let sentence: String
 
   /// Makes the refusal for the error of a session; nil if the verifier did not refuse the wallet.

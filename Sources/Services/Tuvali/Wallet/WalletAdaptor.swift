@@ -22,7 +22,7 @@ public final class WalletAdaptor {
       manager: manager)
   }
 
-  /// Actions on the wallet's transfers.
+  /// Methods of `org.earshot.Credential1` for a transfer of the wallet.
   public static func actions(_ service: WalletService) -> CredentialActions {
     CredentialActions(
       decide: { _, _, _ in false }, taken: { _ in }, disconnect: { [weak service] in service?.disconnect($0) ?? false })

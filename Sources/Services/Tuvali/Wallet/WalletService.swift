@@ -12,7 +12,7 @@ import Tuvali
 /// Wallet service: sends credentials to verifiers, a bounded number at a time.
 @LoopActor
 public final class WalletService {
-  /// Event counters.
+  /// Counters of transfers since the service started.
   public struct Counters: Hashable, Sendable {
     public var begun = 0
     public var accepted = 0
@@ -56,7 +56,7 @@ public final class WalletService {
     transfers.limit = settings.keptTransfers
   }
 
-  /// Number of transfers in progress.
+  /// Number of transfers that have not ended.
   public var active: Int { sessions.count }
 
   /// Sends `credential` (UTF-8) to the verifier with `invitation` in its QR code.
@@ -107,7 +107,7 @@ public final class WalletService {
     return true
   }
 
-  /// Ends all transfers in progress.
+  /// Ends all transfers that are in progress, as failed or undecided.
   public func stop() {
     for session in sessions.values { session.stop() }
   }
@@ -160,10 +160,10 @@ extension WalletService: Service {
 extension WalletService {
   /// Settings of section `[Wallet]`. The engine defines the defaults of its own settings.
   public struct Settings: SettingsSection {
-    /// Whether the wallet is enabled.
+    /// Whether this machine may send credentials.
     public var enabled = true
     public var engine: WalletEngine.Configuration
-    /// Maximum transfers in progress.
+    /// Maximum number of transfers that are in progress at a time.
     public var concurrentTransfers = 4
     /// Maximum listed transfers, including those in progress.
     public var keptTransfers = 16
