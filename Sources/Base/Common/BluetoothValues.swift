@@ -1,9 +1,9 @@
 /// A 128-bit UUID. A UUID on the Bluetooth base UUID (`0000xxxx-0000-1000-8000-00805F9B34FB`) is transmitted as two
 /// bytes.
 public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
-  /// The first eight bytes of the text form.
+  /// The first eight bytes of the UUID, in the order of its text form.
   public let high: UInt64
-  /// The last eight bytes of the text form.
+  /// The last eight bytes of the UUID, in the order of its text form.
   public let low: UInt64
 
   private static let baseHigh: UInt64 = 0x0000_0000_0000_1000

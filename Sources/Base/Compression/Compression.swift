@@ -237,7 +237,7 @@ enum Zlib {
   private static let smallestRoom = 64
 }
 
-/// zlib's state, whose address must not change.
+/// Owner of zlib's state, whose address must not change while zlib uses it.
 private struct Stream {
   static let size = Int32(MemoryLayout<z_stream>.size)
 

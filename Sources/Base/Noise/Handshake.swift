@@ -14,7 +14,7 @@ import Crypto
 /// With empty payloads the messages of XX have 32, 96 and 64 bytes. A message that cannot be read changes nothing: the
 /// correct message can still be read afterwards.
 public struct Handshake: Sendable {
-  /// The role of a side in a pattern.
+  /// Whether a side begins the handshake or answers.
   public enum Part: Hashable, Sendable {
     case xxInitiator, xxResponder
     /// The sender of a message by pattern X to the owner of the key.

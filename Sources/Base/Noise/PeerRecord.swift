@@ -36,7 +36,7 @@ struct PeerRecord: Sendable {
   /// The result of a search for capacity for a handshake that a source begins.
   enum Room: Equatable {
     case free
-    /// The handshake at this index is evicted.
+    /// The new handshake replaces the one at this index, which is evicted.
     case replaces(Int)
     case none
   }
@@ -278,7 +278,7 @@ struct HalfOpen: Sendable {
   let end: Instant
   /// Whether data waits for the session. Another attempt follows the timeout then.
   var isWanted: Bool
-  /// Numbers of invalid messages, by source.
+  /// Number of invalid messages of the handshake that were processed, by source.
   var bad = BadMessages()
   /// Number of copies of the first message that were sent.
   private(set) var copies = 0

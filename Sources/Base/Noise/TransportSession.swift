@@ -95,7 +95,7 @@ struct ReplayWindow: Hashable, Sendable {
     case fresh, replayed, tooOld, jump
   }
 
-  /// Classifies a nonce without recording it.
+  /// Returns whether a message with this nonce may be opened, without recording the nonce.
   func verdict(on nonce: UInt32) -> Verdict {
     // The last nonce is reserved.
     guard nonce != .max else { return .jump }
@@ -106,7 +106,7 @@ struct ReplayWindow: Hashable, Sendable {
     return words[word] & bit == 0 ? .fresh : .replayed
   }
 
-  /// Records a nonce with the verdict `fresh`.
+  /// Records the nonce of an opened message, so that its copies are refused.
   mutating func insert(_ nonce: UInt32) {
     if let highest, nonce > highest {
       // The words in between belonged to nonces that are now too old. A jump over all of them clears each word once.

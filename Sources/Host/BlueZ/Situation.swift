@@ -94,7 +94,7 @@ final class SituationJournal {
 
   private let log: Log
   private let scheduler: any Scheduler
-  /// The last entry that was written.
+  /// The situation about which the last journal entry was written.
   private var entered: Situation?
   private var current: Situation?
   /// The first situation in which the radio was not usable, and its time, until a line about it is written.

@@ -91,7 +91,7 @@ public struct StoreUsage: Hashable, Sendable {
   var octets: UInt64 { bytes + UInt64(max(0, links)) * Limits.linkOctets }
 }
 
-/// Totals of one author in a store.
+/// Blobs and users that count towards the limits of one author.
 public struct AuthorShare: Hashable, Sendable {
   /// Size of all blobs by the author, in octets.
   public var bytes: UInt64 = 0

@@ -6,7 +6,7 @@ final class ListPage {
   /// The start of reading a directory for a portion. All names of the directory begin with the same text.
   enum Start: Equatable {
     case first
-    /// Read the directory after this name.
+    /// Read the names of the directory that follow this one.
     case behind(String)
     /// Do not read the directory: none of its names is in the portion.
     case nowhere

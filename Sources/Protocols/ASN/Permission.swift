@@ -53,7 +53,7 @@ public struct AccessLists: Hashable, Sendable {
 /// The state of a message to a moderated forum or bridge. Any other blob is published at once.
 public enum Publicity: Sendable, CaseIterable {
   case published
-  /// A message that no moderator approved.
+  /// A message to a moderated user that no moderator has approved yet.
   case awaitingApproval
   /// A moderator has just approved the message. The moderators already have it.
   case approved

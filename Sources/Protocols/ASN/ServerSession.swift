@@ -149,7 +149,7 @@ public struct ServerSession: Sendable {
   /// Octets of output that wait for the transport, or to be sealed.
   var unsent: Int { waiting + outbox.own + outbox.shared }
 
-  /// Octets of answers that wait for earlier answers.
+  /// Octets of answers that are complete but must wait for the answers to earlier requests.
   var answers: Int { slots.reduce(0) { $0 + ($1.outcome?.octets ?? 0) } }
 
   /// Maximum length of a PDU, in octets.

@@ -65,7 +65,7 @@ public enum CloseReason: Hashable, Sendable {
   case loginRefused
   /// The counter values of the key are used up, or the server redirects its clients.
   case redirected
-  /// More output waits than the limit allows.
+  /// The client reads so slowly that more output waits than the limit allows.
   case slow
   case noKey, noLogin, idle, suspendedTooLong
   /// The user has a newer session, and exceeds its maximum number.

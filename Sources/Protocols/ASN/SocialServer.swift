@@ -91,7 +91,7 @@ public struct SocialServer: Sendable {
     let user: UserKey?
     /// Size of the request, in octets.
     let octets: Int
-    /// Octets that are reserved for the answer.
+    /// Octets that are reserved for the answer of the store to this request.
     var reserved = 0
     /// Whether the request is its user's lookup in progress.
     var isLookup = false
@@ -124,7 +124,7 @@ public struct SocialServer: Sendable {
   private var rates: [UserKey: Rate] = [:]
   private var failures: [String: Failures] = [:]
   private var accepted = AcceptedKeys()
-  /// The clients' ephemeral keys of all sessions.
+  /// The ephemeral keys of the clients of all open sessions, none of which may be used again.
   private var live: Set<UserKey> = []
   private var lastSession: UInt64 = 0
   private var lastJob: UInt64 = 0

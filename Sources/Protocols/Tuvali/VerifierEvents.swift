@@ -8,7 +8,7 @@ extension VerifierEngine {
     case start
     /// A program stops the verifier; transfers in progress end.
     case stop
-    /// Remaining capacity for credentials, without those already stored.
+    /// The capacity that the service has left for further credentials has changed.
     case room(Room)
     /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
     /// peer first writes, reads or subscribes. A peer is distrusted if another of its sessions failed recently: no

@@ -28,10 +28,10 @@ struct VerifierSession: Sendable {
   private var progressAt: Instant
   /// Greatest number of bytes of a frame that were received at one time.
   private var mostBytes = 0
-  /// Time by which the credential must be complete.
+  /// Time by which the whole credential must have arrived, or the session fails.
   private var visitEnd: Instant
 
-  /// Relation of the wallet to the current code.
+  /// How the QR code that the wallet has scanned relates to the present one.
   enum Code: Hashable, Sendable {
     /// The wallet has scanned an earlier QR code, or has already taken a slot.
     case old

@@ -22,7 +22,7 @@ public struct WalletEngine: Sendable {
   var state = State.idle
   /// Number of scan results with the right name and the right five key bytes, but a different scan response.
   var impostors = 0
-  /// Deadline of the answer to Identify.
+  /// Time by which the verifier must have answered Identify.
   var connectEnd = Instant.zero
   /// Deadline for the verifier to receive the whole frame.
   var transferEnd = Instant.zero
@@ -165,7 +165,7 @@ public struct WalletEngine: Sendable {
     return [.disconnect]
   }
 
-  /// Timeout for the end of the link.
+  /// Time that the link has to end after the wallet disconnects; after that it counts as ended.
   private static let leaveTime = Duration.seconds(2)
 
   mutating func fail(_ error: TuvaliError, at now: Instant) -> [Action] {

@@ -82,9 +82,9 @@ extension WalletEngine {
     /// Bytes of the frame that were passed to the radio. Resent chunks do not count.
     public var bytesSent = 0
     public var chunksExpected = 0
-    /// Number of chunks named by the last report.
+    /// Number of chunks that the verifier's last report named as missing.
     public var chunksMissing = 0
-    /// Number of reports with missing chunks.
+    /// Number of reports of the verifier that named missing chunks.
     public var failureFrames = 0
   }
 

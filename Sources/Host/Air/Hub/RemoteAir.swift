@@ -539,7 +539,7 @@ struct RemotePeer {
 /// The state of a connection that a program requested.
 @LoopActor
 final class RemoteConnection {
-  /// The link's identity in this process.
+  /// The number by which this process knows the link.
   let id: LinkID
   let target: BluetoothAddress
   private var handler: (@LoopActor (LinkEvent) -> Void)?

@@ -9,9 +9,9 @@ final class AirEnd {
   static let peerDisconnected = "The peer has disconnected."
 
   let node: AirRadio
-  /// This node's number of the link.
+  /// The number by which this node knows the link.
   let id: LinkID
-  /// The central's number of the link.
+  /// The number by which the node that made the link knows it.
   private let centralID: LinkID
   let origin: LinkOrigin
   /// The addresses of the two nodes when the link came up.

@@ -16,7 +16,7 @@ public struct AirPacket: Hashable, Sendable {
   public var kind: Kind
   public var from: BluetoothAddress
   public var to: BluetoothAddress
-  /// The central's number of the link.
+  /// The number by which the node that made the link knows it.
   public var link: LinkID
   public var characteristic: CharacteristicID
   public var value: [UInt8]

@@ -12,7 +12,7 @@ public final class BlueZCounters {
   public internal(set) var refusedWrites: UInt64 = 0
   /// Values for clients that had not subscribed, or whose link had ended.
   public internal(set) var droppedNotifications: UInt64 = 0
-  /// Values that were sent over raw HCI.
+  /// Values that bypassed bluetoothd and were sent by raw HCI.
   public internal(set) var forcedNotifications: UInt64 = 0
   /// Values over raw HCI that were too long and were cut.
   public internal(set) var cutNotifications: UInt64 = 0

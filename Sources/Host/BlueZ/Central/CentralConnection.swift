@@ -206,7 +206,7 @@ final class CentralConnection {
     if case .disconnecting(let reason) = state { close(reason) } else { close(reason) }
   }
 
-  /// Ends the connection before it began.
+  /// Reports that the connection cannot begin, with the reason.
   func refuse(_ reason: String) {
     close(reason, isLinkEnding: false)
   }

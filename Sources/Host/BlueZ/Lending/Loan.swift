@@ -121,7 +121,7 @@ struct Loan<Setting: LentSetting>: Sendable {
 
   // MARK: Deciding
 
-  /// Begins again, without regard to earlier failures.
+  /// Begins a new series of attempts, without regard to earlier failures.
   private mutating func begin() -> [Action] {
     if isUnderWay {
       isStale = true
@@ -229,7 +229,7 @@ struct Loan<Setting: LentSetting>: Sendable {
 protocol LentSetting: Sendable {
   /// The value of the setting as a controller reports it.
   associatedtype Value: Hashable, Sendable
-  /// The requested part of the setting.
+  /// The part of the setting that this program requests.
   associatedtype Wish: Hashable, Sendable
 
   /// The reason that is reported if `wished` returns nil.

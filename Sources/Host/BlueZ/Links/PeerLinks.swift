@@ -339,7 +339,7 @@ final class PeerLinks {
 
   // MARK: Requests of the delegate
 
-  /// Ends a link, in either role.
+  /// Has bluetoothd disconnect a link, whichever end made it.
   func cut(_ link: LinkID) {
     guard let owner = place?.owner, let entry = self[link], maker?.cut(entry.device) != true else { return }
     entry.isBeingCut = true

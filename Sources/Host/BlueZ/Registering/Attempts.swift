@@ -35,7 +35,7 @@ final class Attempts {
   private var wasDone = false
   /// Number of the present attempt; answers to earlier attempts are ignored.
   private var number = 0
-  /// Whether another attempt was requested during this one.
+  /// Whether the operation must be repeated after the present attempt, because it was requested again.
   private var wantsRenewal = false
   private var backoff: Backoff
 

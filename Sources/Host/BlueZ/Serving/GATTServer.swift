@@ -24,7 +24,7 @@ final class GATTServer: LinkServer {
   private let daemon: BluetoothDaemon
   /// Whether bluetoothd is asked for specific handles (docs/bluez.md, "Handles").
   private let choosesHandles: Bool
-  /// The notification path of all characteristics.
+  /// The type of `Notifier` that all characteristics use, by the version of bluetoothd.
   private let path: any Notifier.Type
   private let onChange: @LoopActor () -> Void
   private var applications: [ApplicationID: Application] = [:]

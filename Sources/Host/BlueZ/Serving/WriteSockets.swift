@@ -150,7 +150,7 @@ final class WriteOffer {
   private var unlinkedPeers: Registration?
   /// Clients whose writes arrive by bluetoothd's call `WriteValue`, and not through a socket.
   private var callers: Set<LinkID> = []
-  /// Clients that the service expects to stream.
+  /// Clients that have announced a stream of writes to the service.
   private var streamers: Set<LinkID> = []
   private let scheduler: any Scheduler
   private let tell: @LoopActor (Bool) -> Void

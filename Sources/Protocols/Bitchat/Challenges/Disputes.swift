@@ -50,7 +50,7 @@ struct Disputes: Sendable {
 
   private var rivals: [PeerID: Rival] = [:]
   private var pauses: [Cause: Pause] = [:]
-  /// Questions that were sent in the last `span`.
+  /// Questions to peers that were sent in the last `span`, with the device that caused each.
   private var asked: [(origin: DeviceOrigin, at: Instant)] = []
 
   var count: Int { rivals.count }

@@ -226,7 +226,7 @@ struct Courier: Sendable {
     return intents
   }
 
-  /// Gives half of the copies to another courier.
+  /// Gives half of the remaining copies of an envelope to another courier.
   private mutating func copy(_ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID]) -> [Intent] {
     let given = carried.envelope.copies / 2
     desk.bag.change(carried.id) {
@@ -255,7 +255,7 @@ struct Courier: Sendable {
     desk.due = now
   }
 
-  /// Removes expired items, if that is due.
+  /// Removes expired envelopes, receipts and records, if a minute has passed since the last time.
   mutating func expire(_ view: NodeView) -> [Intent] {
     guard desk.ages, desk.ageAt <= view.now else { return [] }
     desk.ageAt = view.now.advanced(by: CourierState.ageing)

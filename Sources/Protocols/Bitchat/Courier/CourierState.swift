@@ -38,7 +38,7 @@ struct CourierState: Sendable {
   static let batchCount = 32
   /// Maximum bytes of envelopes that are handed over after one announce.
   static let batchBytes = 24 << 10
-  /// Interval between removals of expired items.
+  /// Interval at which expired envelopes, receipts and records are removed.
   static let ageing = Duration.seconds(60)
 
   /// Confirmation that a message brought by a courier was delivered or read.
@@ -105,7 +105,7 @@ struct CourierState: Sendable {
 
   // MARK: Receipts
 
-  /// Records that a courier has brought a message.
+  /// Records that a courier has brought a message, so that its receipt also goes by courier.
   mutating func bring(_ message: ReceivedMessage, from key: X25519.PublicKey, at time: UInt64) {
     guard brought.updateValue((key, time), forKey: message) == nil else { return }
     broughtOrder.append(message)
@@ -142,7 +142,7 @@ struct CourierState: Sendable {
     newcomers.remove(peer)
   }
 
-  /// Removes items older than one day.
+  /// Removes receipts and records of messages that are older than one day.
   mutating func age(at time: UInt64) {
     receipts.removeAll { $0.createdAt &+ CourierEnvelope.lifetime <= time }
     books.age(at: time)

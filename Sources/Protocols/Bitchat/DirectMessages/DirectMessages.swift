@@ -174,7 +174,7 @@ struct DirectMessages: Sendable {
     }
   }
 
-  /// Records that couriers carry a message.
+  /// Records that these couriers carry a message, so that it is not given to them again.
   mutating func noteDeposit(of number: UInt32, with couriers: [PeerID], _ key: X25519.PublicKey) -> [Intent] {
     guard let deposited = outbox.deposited(number, with: couriers, key: key) else { return [] }
     let kept = Intent.report(.keep(.outgoing(deposited.message)))

@@ -63,7 +63,7 @@ public struct Outbox: Sendable {
     var nextTry: Instant
     /// Whether an event of the peer makes the next attempt early. An early attempt is not counted.
     var isHurried = false
-    /// The last sending; nil before the first try.
+    /// When a fragment of the message was last sent; nil before the first attempt.
     var lastSending: Sending?
     /// Whether the message was sent early because the peer acknowledged a later one. This happens once per attempt.
     var wasOvertaken = false
@@ -75,7 +75,7 @@ public struct Outbox: Sendable {
     var hasRoom = false
     /// Time of the first unanswered attempt to reach the peer; nil while the peer is absent.
     var soughtSince: Instant?
-    /// State that was last reported to the service.
+    /// Delivery state that was last reported to the service.
     var told: MessageState
     /// UTF-8 bytes of the text; 0 after delivery.
     var bytes: Int

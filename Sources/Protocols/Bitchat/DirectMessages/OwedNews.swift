@@ -45,7 +45,7 @@ struct OwedNews: Sendable {
     let peer: PeerID
     let notice: Notice?
     let receipts: [MessageID]
-    /// Number of earlier attempts in this session.
+    /// Number of times that the item was sent in the present session.
     let tries: Int
   }
 
@@ -54,7 +54,7 @@ struct OwedNews: Sendable {
   var deadline: Instant? { entries.isEmpty ? nil : entries.values.map(\.nextTry).min() }
   var receipts: Int { entries.values.reduce(0) { $0 + $1.receipts.count } }
 
-  /// Replaces the pending notice of a peer.
+  /// Sets the favourite notice to deliver to a peer, in place of an earlier one that was not delivered.
   mutating func owe(_ notice: Notice, to peer: PeerID, at now: Instant) {
     guard entries[peer] != nil || entries.count < Self.peerLimit else { return }
     entries[peer, default: Entry(nextTry: now)].notice = notice

@@ -21,7 +21,7 @@ struct FileConfirmation: Hashable, Sendable {
 /// The confirmation time is measured with the first packet and again every ten seconds. For the measurement, the link
 /// first drains. Otherwise a link that is always full would be mistaken for a slow one.
 struct Confirming: Sendable {
-  /// Range of the limit on unconfirmed packets.
+  /// Smallest and largest number of packets that may be unconfirmed at a time.
   static let limits = 4...96
   /// Maximum queueing time of file packets while there is chat. Half a confirmation time applies if that is longer.
   static let wait = Duration.milliseconds(40)
@@ -36,7 +36,7 @@ struct Confirming: Sendable {
   /// Minimum measured time, because of the resolution of the clock.
   private static let shortestTime = Duration.milliseconds(1)
 
-  /// A sent file packet, or a ping.
+  /// A file packet or a ping that was sent and is not confirmed yet.
   private struct Sent: Sendable {
     /// Value that the confirmation names; nil for a packet that is not a fragment.
     let mark: UInt64?
@@ -50,7 +50,7 @@ struct Confirming: Sendable {
     }
   }
 
-  /// Shortest measured time of a confirmation.
+  /// The shortest time from a packet to its confirmation that was measured lately.
   private struct Shortest: Sendable {
     let time: Duration
     /// Time of the measurement on an empty link.
@@ -98,7 +98,7 @@ struct Confirming: Sendable {
     // The peer does not confirm packets that are not fragments unless asked.
     return unasked >= interval && (!isTold || way.last?.mark == nil)
   }
-  /// Earliest time of the next packet.
+  /// Earliest time at which the next file packet may be sent over the link.
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
   private var hasRoom: Bool { isEmptying ? way.isEmpty : unconfirmed < limit }

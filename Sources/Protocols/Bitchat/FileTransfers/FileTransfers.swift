@@ -48,7 +48,7 @@ struct FileTransfers: Sendable {
   func isWaiting(for link: LinkID) -> Bool { outgoing.isWaiting(for: link) }
   /// Delays the next fragment after another packet on the link.
   mutating func giveWay(on link: LinkID, at now: Instant) { outgoing.giveWay(on: link, at: now) }
-  /// Records that a chat message was sent.
+  /// Records that a chat message was sent, beside which files leave capacity for a while.
   mutating func chatted(at now: Instant) { outgoing.chatted(at: now) }
   /// Whether another chat message is likely while a file is sent.
   func isBesideChat(at now: Instant) -> Bool { outgoing.isBesideChat(at: now) }
@@ -113,7 +113,7 @@ struct FileTransfers: Sendable {
   /// Removal of the waiting packets of a file from archive and queues.
   private func withdrawal(of file: OutgoingFile) -> [Intent] { file.cut.map { [.withdraw($0.packets)] } ?? [] }
 
-  /// Makes all waiting files due now.
+  /// Makes all waiting files look for a link at once, because a link or peer is new.
   mutating func hurry(at now: Instant) {
     for number in outgoing.numbers {
       if case .waiting = outgoing[number]?.phase { outgoing[number]?.phase = .waiting(now) }

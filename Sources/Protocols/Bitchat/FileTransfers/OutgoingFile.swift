@@ -35,11 +35,11 @@ struct OutgoingFile: Sendable {
   /// Whether this node has begun a new session so that the peer states its capabilities again.
   var hasAskedAnew = false
   var cut: Cut?
-  /// Index of the next packet per link.
+  /// Index of the next fragment that is sent over each link.
   var legs: [LinkID: Int] = [:]
   /// Timestamp of repeated or late fragments; nil if it equals the packet's.
   var repeatedTime: UInt64?
-  /// When the timestamp becomes too old.
+  /// When the packet's timestamp becomes too old for receivers, so that later fragments need a new one.
   var staleAt = Instant.zero
   var tries = 0
   /// Number of times that the fragments of the current packet were sent again.
@@ -64,7 +64,7 @@ struct OutgoingFile: Sendable {
   /// Number of packets left to send, over all links.
   var left: Int { legs.values.reduce(0) { $0 + (cut?.count ?? 0) - $1 } }
 
-  /// Percentage sent on the slowest link.
+  /// Percentage of the file that was sent over the slowest link.
   var sentPercent: Int {
     guard let count = cut?.count, count > 0, let least = legs.values.min() else { return 100 }
     return least * 100 / count

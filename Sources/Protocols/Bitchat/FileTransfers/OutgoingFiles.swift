@@ -30,7 +30,7 @@ struct OutgoingFiles: Sendable {
   static let repetitions = 2
   /// Time in which a peer must state its capabilities in a new session.
   static let proofTime = Duration.seconds(10)
-  /// Interval between checks of a waiting file.
+  /// Interval at which a waiting file checks whether it can be sent.
   static let lookTime = Duration.seconds(5)
   static let lifetime = Duration.seconds(24 * 3600)
   /// Maximum public files that can be withdrawn after they were sent.
@@ -94,7 +94,7 @@ struct OutgoingFiles: Sendable {
 
   // MARK: Sent files
 
-  /// Records that a public file was sent.
+  /// Records the packets of a public file that was sent, so that the file can be withdrawn later.
   mutating func give(_ number: UInt32, _ packets: FilePackets) {
     if given.count >= Self.givenLimit { given.removeFirst() }
     given.append((number, packets))
@@ -145,7 +145,7 @@ struct OutgoingFiles: Sendable {
     return paces[link]?.confirming.confirm(confirmation, at: now) ?? false
   }
 
-  /// Records that a chat message was sent.
+  /// Records that a chat message was sent, beside which files leave capacity for a while.
   mutating func chatted(at now: Instant) { chattedAt = now }
 
   /// Whether another chat message is likely while a file is sent.

@@ -89,7 +89,7 @@ public struct Shares: Sendable {
     amounts[peer]?.isMore(than: limit, dividedBy: Self.parts(for: peer)) ?? false
   }
 
-  /// The senders for whom `isGreedy` holds.
+  /// The senders that have more than their share of the items, or of the bytes.
   private func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
 
   /// Returns the senders whose oldest items are evicted first, by the first of these rules that applies:

@@ -6,7 +6,7 @@ import Crypto
 struct SyncSchedule: Sendable {
   /// Time from a neighbour's first announce to the first request.
   static let firstDelay = Duration.seconds(1)
-  /// Time between requests, ± 20 %.
+  /// Average time between two sync requests to a neighbour; each time is up to 20 % shorter or longer.
   static let period = Duration.seconds(15)
   /// Delay of the first request to a neighbour that is asked half as often.
   static let slowFirstDelay = Duration.seconds(5)

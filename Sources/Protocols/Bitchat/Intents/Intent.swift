@@ -34,7 +34,7 @@ enum Intent {
   case sessionBegan(PeerID)
   /// Handle a payload that a peer has sent in its session.
   case handlePlaintext([UInt8], from: PeerID)
-  /// Check whether messages need a courier.
+  /// Check at once whether private messages for absent peers can be given to a courier.
   case hurryCourier
   /// Entrust a receipt to a courier if a courier has brought the message.
   case entrust(NoisePayload, to: PeerID)

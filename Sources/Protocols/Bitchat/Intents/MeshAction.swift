@@ -8,7 +8,7 @@ public enum MeshAction: Hashable, Sendable {
   case send([UInt8], on: LinkID, PacketClass)
   /// Disconnect a link, for a reason that is logged.
   case cut(LinkID, CutReason)
-  /// The link now belongs to this peer.
+  /// The peer has announced itself over the link, which belongs to it from now on.
   case bound(LinkID, PeerID)
   /// A peer is new or has changed.
   case peer(PeerID)
@@ -97,11 +97,11 @@ public enum CutReason: String, Hashable, Sendable {
   case garbage
   /// The peer has not announced itself in time.
   case noAnnounce
-  /// The peer has left and not returned.
+  /// The peer has sent a leave, and has not announced itself again in time.
   case left
   /// No packet was received before the timeout.
   case silent
-  /// The peer has initiated another link.
+  /// The peer has another link with this node, and one link per peer is enough.
   case second
   /// The peer supports no packet version of this node.
   case incompatible

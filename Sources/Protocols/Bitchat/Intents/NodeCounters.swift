@@ -9,7 +9,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var malformed: [String: UInt64] = [:]
   /// Packets of other nodes that had been received before.
   public var duplicates: UInt64 = 0
-  /// Own packets that were received back.
+  /// Packets of this node that other nodes relayed back to it.
   public var echoes: UInt64 = 0
   /// Packets whose timestamp deviates too much from this node's clock.
   public var clock: UInt64 = 0
@@ -40,7 +40,7 @@ public struct NodeCounters: Hashable, Sendable {
   /// Public messages whose sender did not announce itself in time, or that exceeded the buffer for messages of unknown
   /// senders.
   public var chatOfUnknown: UInt64 = 0
-  /// Texts and payloads that cannot be decoded.
+  /// Texts, and decrypted payloads, that cannot be decoded.
   public var unreadable: UInt64 = 0
   /// Decrypted Noise payloads whose type is unknown.
   public var unknownPayloads: UInt64 = 0
@@ -62,7 +62,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var superfluous: UInt64 = 0
   /// Packets relayed late or again because a later copy reaches further.
   public var revived: UInt64 = 0
-  /// Relays dropped because a queue was full.
+  /// Packets of others that were not relayed because a queue was full.
   public var relaysDropped: UInt64 = 0
   /// Malformed files, and files of types that are rejected.
   public var refusedFiles: UInt64 = 0
@@ -128,9 +128,9 @@ public struct NodeCounters: Hashable, Sendable {
 
 /// Counters of the envelopes that this node carries, deposits or receives.
 public struct CourierCounters: Hashable, Sendable {
-  /// Own messages deposited with a courier.
+  /// Envelopes with messages of this node that were given to a courier.
   public var deposited: UInt64 = 0
-  /// Envelopes of others accepted for carrying.
+  /// Envelopes of other peers that this node accepted to carry.
   public var taken: UInt64 = 0
   /// Envelopes sent to their recipients over a direct link.
   public var handedOver: UInt64 = 0

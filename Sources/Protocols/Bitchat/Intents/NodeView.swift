@@ -21,7 +21,7 @@ struct NodeView {
   let sessions: Sessions<PeerID>
   let blocked: Set<PeerID>
 
-  /// Peer that a link is bound to.
+  /// Returns the peer that has announced itself over a link; nil before that.
   func peer(of link: LinkID) -> PeerID? { links[link]?.peer }
 
   /// Peers with a link to this node.

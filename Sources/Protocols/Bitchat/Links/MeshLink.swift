@@ -8,16 +8,16 @@ struct MeshLink: Sendable {
   /// Whether this node initiated the link.
   let isOurs: Bool
   let origin: DeviceOrigin
-  /// Mark of the origin in stored records.
+  /// Mark by which stored records name the device at the other end of the link.
   let mark: UInt32
   /// Time since which the link has had no known peer: its start, or the leave of its last peer.
   private(set) var vacantSince: Instant
   var heardAt: Instant
   /// Peer at the other end, from its announce to its leave.
   var peer: PeerID?
-  /// Peer that has left and may return.
+  /// Peer that sent a leave over this link, and may announce itself again.
   var formerPeer: PeerID?
-  /// When the link was bound to the peer.
+  /// When the peer announced itself over the link; nil before that.
   var boundAt: Instant?
   /// Timestamp of the newest announce of the peer that arrived over this link before any other link; 0 if there is
   /// none.
@@ -47,7 +47,7 @@ struct MeshLink: Sendable {
     heardAt = now
   }
 
-  /// Unbinds the peer, which has sent a leave.
+  /// Removes the peer from the link, because it has sent a leave.
   mutating func vacate(at now: Instant) {
     (peer, formerPeer) = (nil, peer)
     vacantSince = now

@@ -176,7 +176,7 @@ struct Neighbourhood: Sendable {
   enum Binding {
     /// The link already belongs to the peer, or does not exist.
     case unchanged
-    /// The link has changed its peer too recently.
+    /// The link already got another peer less than a minute ago.
     case refused
     case bound
   }
@@ -225,7 +225,7 @@ struct Neighbourhood: Sendable {
 
   /// Evidence about a link in an announce that arrived directly over it.
   enum Claim {
-    /// The link does not belong to the peer.
+    /// The link belongs to another peer, and the packet does not change that.
     case otherPeer
     /// The announce, or a newer one, has arrived over this link before.
     case known
@@ -360,7 +360,7 @@ struct Neighbourhood: Sendable {
     ways.forget(peer)
   }
 
-  /// Sets whether a peer matters to the user.
+  /// Sets whether a peer is a favourite or verified, so that it is evicted last.
   mutating func hold(_ peer: PeerID, _ isPrecious: Bool) { peers.hold(peer, isPrecious) }
 
   // MARK: Pinned keys

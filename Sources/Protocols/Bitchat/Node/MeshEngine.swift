@@ -183,7 +183,7 @@ public struct MeshEngine: Sendable {
     return turn.actions
   }
 
-  /// Whether there may be work without a deadline.
+  /// Whether machines that set no timers may have work, so that each event must check them.
   private var hasUntimedWork: Bool {
     state == .waitingForClock && canSend || files.count > 0 || !challenges.isEmpty
       || translator.isActive
@@ -581,7 +581,7 @@ extension MeshEngine {
     if PeerID(noiseKey: key) == peer { neighbourhood.restoreNoiseKey(peer, key) }
   }
 
-  /// Restores a public packet for sync.
+  /// Restores a public packet of an earlier run, for answers to sync requests.
   public mutating func restore(_ item: GossipArchive.Item) { _ = gossip.store(item) }
 
   /// Restores the ID of a received private message, so that copies are not reported.

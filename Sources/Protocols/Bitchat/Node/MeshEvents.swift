@@ -154,7 +154,7 @@ extension MeshEngine {
     public var assemblies = 0
     /// Memory that the fragments of these packets use, in bytes.
     public var assemblyBytes = 0
-    /// Chat of senders that have not announced themselves.
+    /// Public messages of senders that have not announced themselves.
     public var waitingChat = 0
     /// Frames that wait for paced sending.
     public var pacedFrames = 0

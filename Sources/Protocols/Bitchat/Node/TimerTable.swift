@@ -5,7 +5,7 @@ import Common
 /// Work that does not depend on the moment has a deadline and a latest time. After the deadline, the node does the work
 /// when it is awake for another reason. At the latest time it wakes up for this work alone.
 struct TimerTable: Sendable {
-  /// Machine, or part of one, with a deadline.
+  /// A machine of the engine, or a part of one, that has a deadline of its own.
   enum Timer: Int, CaseIterable, Sendable {
     case neighbourhood, relays, transmitter, sessions, gate, fragments, versions, challenges, pings
     /// Unsolicited packets, which are not sent before the clock is trusted.
@@ -15,7 +15,7 @@ struct TimerTable: Sendable {
     static let unsolicited: [Timer] = [.gossip, .messages, .courier, .uplink, .files, .repair]
   }
 
-  /// Stands for a timer without a deadline.
+  /// The time of a timer that has no deadline.
   private static let never = Int64.max
 
   /// Times in nanoseconds, by number of the timer, and the earliest of them.

@@ -10,14 +10,14 @@ import Crypto
 /// half of the limit at the next node, whatever their TTL. The other half is left for the peer itself, even over the
 /// same links.
 struct HandshakeFlow: Sendable {
-  /// Time in which the limits below apply.
+  /// Time over which handshake messages are counted for the limits below.
   static let span = Duration.seconds(60)
   /// Maximum first messages of one conversation per span, if they arrive directly; a relayed one costs less. A peer
   /// begins a handshake at most every 10 s.
   static let firsts: Float = 6
   /// Maximum other handshake messages of one conversation.
   static let others: Float = 12
-  /// Maximum first messages for one recipient.
+  /// Maximum number of first handshake messages from one device for one recipient.
   static let ofRecipient: Float = 30
 
   private enum Kind: Hashable, Sendable {

@@ -55,7 +55,7 @@ struct WorkBudget: Sendable {
   /// Whether another pinned key may be persisted.
   mutating func takePin(at now: Instant) -> Bool { keptPins.take(at: now) }
 
-  /// Charges work that was already done.
+  /// Subtracts signature checks that were already computed from the budget of the link and of all links.
   mutating func spend(_ signatures: Int, on link: LinkID) {
     guard signatures > 0 else { return }
     shares[link]?.signatures.spend(Double(signatures))

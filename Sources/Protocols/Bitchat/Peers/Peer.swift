@@ -32,9 +32,9 @@ public struct Peer: Hashable, Sendable {
   public internal(set) var announcedAt: UInt64
   /// Time of the last verified packet of the peer.
   public internal(set) var heardAt: Instant
-  /// When the peer was added to the table.
+  /// When the peer was last added to the table.
   var metAt: Instant
-  /// Total time in the table before `metAt`.
+  /// Total time for which the peer was in the table in earlier stays, before `metAt`.
   var knownBefore = Duration.zero
   /// Whether the signing key was persisted since `metAt`.
   var isPinKept = false

@@ -63,7 +63,7 @@ struct PeerTable: Sendable {
   /// Time of the last packet of a peer, whether or not it is in the table; nil if unknown.
   func heardAt(of id: PeerID) -> Instant? { peers[id]?.heardAt ?? pins[id]?.heardAt }
 
-  /// Total time of a peer in the table.
+  /// Returns the total time for which a peer was in the table, over all its stays.
   func knownFor(_ id: PeerID) -> Duration { peers[id]?.knownFor ?? pins[id]?.knownFor ?? .zero }
 
   /// Pinned signing key; nil if unknown.
@@ -236,7 +236,7 @@ struct PeerTable: Sendable {
   /// Restores the Noise key of a peer that has a pin.
   mutating func restoreNoiseKey(_ id: PeerID, _ key: X25519.PublicKey) { pins.update(id) { $0.noiseKey = key } }
 
-  /// Sets whether a peer matters to the user.
+  /// Sets whether a peer is a favourite or verified, so that it is evicted last.
   mutating func hold(_ id: PeerID, _ isPrecious: Bool) {
     if isPrecious { precious.insert(id) } else { precious.remove(id) }
   }

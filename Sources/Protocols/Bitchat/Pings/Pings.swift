@@ -30,7 +30,7 @@ struct Pings: Sendable {
   }
 
   private var waiting: [UInt64: Waiting] = [:]
-  /// Times of the latest answers per link.
+  /// Times at which the latest pings of each link were answered, for the rate limit.
   private var answeredAt: [LinkID: [Instant]] = [:]
   private var answeredFast: [LinkID: TokenBucket] = [:]
   /// Confirmations that neighbours want for the fragments of their files.

@@ -3,7 +3,7 @@ import Common
 
 /// Key that identifies copies of a packet.
 protocol RecentKey: Hashable, Sendable {
-  /// 64 uniformly distributed bits of the key.
+  /// 64 bits of the key, uniformly distributed, by which the filter of the table finds absent keys fast.
   var filterBits: UInt64 { get }
   /// 64 bits that senders of packets cannot predict, so that they cannot cause collisions in the table.
   var tableBits: UInt64 { get }
@@ -83,7 +83,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
   /// The note of a known key; nil for an unknown one. Does not extend the lifetime of the key.
   func note(of key: Key) -> UInt8? { slot(of: key).map { notes[Int(slots[$0])] } }
 
-  /// Sets the note of a known key.
+  /// Sets the byte that is stored with a known key.
   mutating func setNote(_ note: UInt8, of key: Key) {
     if let slot = slot(of: key) { notes[Int(slots[slot])] = note }
   }

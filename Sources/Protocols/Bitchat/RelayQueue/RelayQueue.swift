@@ -57,7 +57,7 @@ struct RelayQueue: Sendable {
       return bytes
     }
 
-    /// The link of the first copy.
+    /// The link over which the first copy of the packet arrived.
     var link: LinkID? { copies.first?.link }
 
     /// Links to whose peers this node need not send the packet, because they sent a copy that reaches as far.
@@ -90,7 +90,7 @@ struct RelayQueue: Sendable {
     }
   }
 
-  /// Effect of a copy on the queue.
+  /// Effect of a further copy on the queued packet.
   enum CopyEffect: Hashable, Sendable {
     /// The packet is not in the queue.
     case unknown

@@ -140,7 +140,7 @@ struct Translator: Sendable {
 
   /// Form in which a private payload is sent to a peer.
   enum PrivateForm {
-    /// The plaintext is sealed in the session.
+    /// The plaintext, which is then sealed in the Noise session.
     case sealed([UInt8])
     /// Receipts of dialect S are sent in clear.
     case clear([UInt8], MessageType)
@@ -200,7 +200,7 @@ struct Translator: Sendable {
     case noise
     /// The packet is malformed, or is not expected from its sender.
     case refused
-    /// The type has its meaning in dialect L.
+    /// The packet type has the meaning that it has in dialect L.
     case live
   }
 

@@ -195,7 +195,7 @@ struct Uplink: Sendable {
     ).text()
   }
 
-  /// The program has stored a packet.
+  /// Handles that the uplink program has stored a packet and is responsible for it.
   mutating func take(_ id: UplinkPacket.ID, at now: Instant) -> [Intent] {
     guard underWay[id] == .offered else {
       endWithdrawn(id, at: now)
@@ -207,7 +207,7 @@ struct Uplink: Sendable {
     return [.count(\.uplink.taken), .uplinked(id)]
   }
 
-  /// The program could not store a packet.
+  /// Handles that the uplink program could not store a packet, which is offered again later.
   mutating func refuse(_ id: UplinkPacket.ID, at now: Instant) {
     guard underWay[id] == .offered else { return endWithdrawn(id, at: now) }
     underWay[id] = nil
@@ -230,7 +230,7 @@ struct Uplink: Sendable {
 
   // MARK: Arrivals
 
-  /// Whether a message was received over the uplink.
+  /// Whether a message of a peer was received over the uplink, so that its receipt goes that way, too.
   func hasBrought(_ message: MessageID, of peer: PeerID) -> Bool {
     brought.note(of: ReceivedMessage(sender: peer, id: message)) != nil
   }

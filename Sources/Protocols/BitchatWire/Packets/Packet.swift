@@ -68,7 +68,7 @@ public struct PacketFlags: OptionSet, Hashable, Sendable {
 
   /// Flag of a packet whose header has a recipient after the sender.
   public static let recipient = PacketFlags(rawValue: 0x01)
-  /// A signature follows the payload section.
+  /// Flag of a packet with a signature after the payload section.
   public static let signature = PacketFlags(rawValue: 0x02)
   /// The payload section is the original size and a deflate stream.
   public static let compressed = PacketFlags(rawValue: 0x04)

@@ -80,7 +80,7 @@ public struct SyncFilter: Hashable, Sendable {
     return values
   }
 
-  /// Value of an ID in this set.
+  /// Returns the value by which a packet's ID is represented in this filter.
   public func value(of id: PacketID) -> UInt32 { value(of: Self.hash(id)) }
 
   /// Value of the ID with this hash.
@@ -182,7 +182,7 @@ struct BitWriter {
     bytes.reserveCapacity(capacity)
   }
 
-  /// Writes `number` ones and a zero.
+  /// Writes a number in unary: as many ones, and a zero.
   package mutating func ones(_ number: Int) {
     var left = number
     while left >= 32 {

@@ -17,7 +17,7 @@ final class ChatLines {
   private var input = LineReader()
   private let reader = SerialWorker("input")
   private var hasFailed = false
-  /// Whether the service has listed the existing messages.
+  /// Whether the messages that existed at the start were listed, so that later ones are new.
   private var hasBegun = false
   private var position = LinesPosition()
   private var end: CheckedContinuation<Result<Void, Failure>, Never>?
@@ -177,7 +177,7 @@ struct LineReader {
 /// Messages that exist when the chat begins are written if they are unread. Later ones are written whether unread or
 /// not: with several programs at one service, the first one marks a message as read for all.
 struct LinesPosition: Sendable {
-  /// Number of the last message that was examined.
+  /// Number of the last message of which it was decided whether to print it.
   private var last: UInt32 = 0
   /// Number of times that the service has listed its messages.
   private var listings = 0

@@ -14,7 +14,7 @@ final class ChatLink {
   private let client: Client
   private let isPatient: Bool
   private let onEvent: @LoopActor (ChatEvent) -> Void
-  /// Number of the latest message of the chat.
+  /// Returns the number of the latest message that the chat has, after which the service lists new ones.
   private let latest: @LoopActor () -> UInt32
   private var registrations: [Registration] = []
   private var timer: Registration?

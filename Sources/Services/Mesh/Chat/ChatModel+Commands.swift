@@ -4,7 +4,7 @@ import MeshViews
 import Terminal
 
 extension ChatModel {
-  /// Executes a line that begins with a slash.
+  /// Executes a line of input that begins with a slash, such as `/nick NAME`.
   mutating func obey(_ line: String) -> [ChatAction] {
     let space = line.firstIndex(where: \.isWhitespace) ?? line.endIndex
     let name = line[..<space].lowercased()
@@ -87,7 +87,7 @@ extension ChatModel {
     proof.sentence(name: ChatText.label(book, peer))
   }
 
-  /// Lines that describe the peers in range.
+  /// Lines that describe the peers in range, for `/who`.
   var present: [String] {
     let near = list.compactMap { peers[$0] }.filter(\.isNear)
     if near.isEmpty { return ["No peer is in range."] }

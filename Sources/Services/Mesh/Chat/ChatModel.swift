@@ -24,7 +24,7 @@ public struct ChatModel: Sendable, Equatable {
   var columns = 80
   var rows = 24
   var isServiceThere = false
-  /// Sentence shown until the next key.
+  /// Sentence in the status line, shown until the next key is pressed.
   var remark = ""
   /// Files at the last report; nil before the first.
   var files: [UInt32: MeshFileView]?
@@ -302,7 +302,7 @@ extension ChatModel {
     files = Dictionary(all.map { ($0.number, $0) }) { first, _ in first }
   }
 
-  /// Changed files, each with a sentence.
+  /// Returns the files whose state has changed, each with a sentence for its conversation.
   func news(of all: [MeshFileView]) -> [(MeshFileView, String)] {
     guard let files else {
       return all.filter { !$0.isEnded }.map { ($0, sentence($0)) }

@@ -4,7 +4,7 @@ import MeshViews
 struct Conversation: Sendable, Equatable {
   enum Entry: Sendable, Equatable {
     case message(MeshMessageView, paragraphs: [String])
-    /// Text of this program, not stored.
+    /// A notice of this program in the conversation, which the service does not store.
     case notice(String)
   }
 

@@ -1,6 +1,6 @@
 import Terminal
 
-/// Edited line of input: characters and cursor.
+/// The line of input that the user edits, with its cursor.
 struct InputLine: Sendable, Equatable {
   /// Maximum length of a message, in bytes.
   static let longest = 1 << 16
@@ -132,7 +132,7 @@ struct Completion: Sendable, Equatable {
     if offers.isEmpty { return nil }
   }
 
-  /// Next completion, with the text before it.
+  /// Returns the whole line with the next of the possible completions.
   mutating func take() -> String {
     defer { next = (next + 1) % offers.count }
     return before + offers[next]

@@ -24,7 +24,7 @@ final class LogCommand {
   private var changes: [(message: Int, state: String)] = []
   private var isGone = false
   private var news: CheckedContinuation<Void, Never>?
-  /// Reported states of own messages, by number.
+  /// Delivery states that were printed last for own messages, by number.
   private var written: [Int: String] = [:]
 
   init(_ client: Client, _ line: ParsedCommand) {

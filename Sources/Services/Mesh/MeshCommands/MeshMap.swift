@@ -8,7 +8,7 @@ struct MeshMap: Equatable {
   /// A peer in the tree of the map, with the peers that are reached through it.
   struct Node: Equatable {
     let id: String
-    /// Hops from the root of its tree.
+    /// Number of hops between the peer and the root of its tree.
     let depth: Int
     /// Previous peer on the path from the root; nil for the root.
     let parent: String?
@@ -32,7 +32,7 @@ struct MeshMap: Equatable {
   private(set) var trees: [[Node]] = []
   /// All links that peers announce, each pair of peers once.
   let links: [Link]
-  /// Links that are not part of a tree.
+  /// Links that no tree shows, because both peers are in the tree by other links.
   let further: [Link]
   /// Peers without links; those in range first.
   let alone: [MeshPeerView]

@@ -71,7 +71,7 @@ final class SendFileCommand {
   private struct Cut {
     /// Bytes of the file in each fragment.
     var slice = FragmentPlan.olderSlice
-    /// Cause of a reduced slice size.
+    /// The cause of smaller fragments, as the end of a sentence; empty with fragments of the usual size.
     var cause = ""
   }
 

@@ -56,7 +56,7 @@ struct MeshRow: Hashable, Sendable {
   let id: Int64
   /// Time of the row, in milliseconds since 1970. It is not encrypted on disk.
   let time: UInt64
-  /// Content to seal; nil to remove the row.
+  /// Content that is encrypted and written to the row; nil to remove the row.
   let content: [UInt8]?
 }
 

@@ -12,7 +12,7 @@ final class MeshFiles: MeshDisk {
   static let key = StoreKey.Name("mesh")
   /// Name of the file that exists while a wipe is incomplete, so that the next start completes it.
   static let wiping = "mesh.wiping"
-  /// Upper bound, exclusive, on the numbers of rows.
+  /// Exclusive upper bound on the numbers of database rows.
   static let highestID: Int64 = 1 << 40
 
   /// All files that contain or contained persistent data.

@@ -81,7 +81,7 @@ public final class NodeStore {
   var ledger: RecordIndex
   /// Writes that wait for the next commit.
   var pending = MeshWrites()
-  /// Callers that wait for the next commit.
+  /// Callers whose changes are in the next commit, and that are answered after it.
   var waiting: [@LoopActor (StoreError?) -> Void] = []
   /// Writes of the running commit, and callers that wait for it.
   var underWay: (writes: MeshWrites, waiting: [@LoopActor (StoreError?) -> Void])?
@@ -92,14 +92,14 @@ public final class NodeStore {
   /// Number that changes when the running operations become void. An operation that ends with an old number is
   /// ignored.
   var generation = 0
-  /// Pauses before new attempts after failed commits.
+  /// Pauses, growing with each failure, before a failed commit is tried again.
   private var backoff = Backoff(from: NodeStore.firstPause, upTo: NodeStore.longestPause)
   private let idlers = IdleWaiters()
   lazy var stall = Deadline(scheduler) { [weak self] in self?.diskHangs() }
   lazy var retry = Deadline(scheduler) { [weak self] in self?.commit() }
   /// Time at which the last commit began; nil before the first one.
   var committedAt: Instant?
-  /// Whether a waiting change is urgent.
+  /// Whether a waiting change is urgent, so that the commit begins without a pause.
   var hasUrgent = false
   lazy var group = Deadline(scheduler) { [weak self] in self?.commit() }
 

@@ -189,7 +189,7 @@ struct RecordIndex: Sendable {
     try write(.identity(identity), at: time)
   }
 
-  /// Removes a file, with or without a row.
+  /// Removes a file and its content, even if the file has no row yet.
   mutating func discard(_ file: MeshFile) -> MeshWrites {
     var writes = MeshWrites()
     remove(.file(file.number), from: .files, &writes)
@@ -363,7 +363,7 @@ extension RecordIndex {
   }
 }
 
-/// Order of eviction at the limits.
+/// Decides which records are evicted first when a group exceeds its limit.
 extension RecordIndex {
   func limit(of shelf: Shelf) -> Shares.Limit {
     (shelf.limit.count, shelf == .files ? fileBytes : shelf.limit.bytes)

@@ -122,7 +122,7 @@ public final class SocialClient {
     }
   }
 
-  /// Begins the handshakes that the address requires.
+  /// Begins the handshakes of TLS and WebSocket that the kind of address requires.
   private func enter(_ socket: SocketStream, _ host: String, _ port: UInt16) throws(LocalStreamError) {
     guard case .webSocket(_, _, let path, let isSecure) = address.place else { return begin(socket) }
     let authority = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

@@ -94,7 +94,7 @@ struct SocialCommand {
     return .ok
   }
 
-  /// Names of one call of List.
+  /// Number of names that one call of `List` requests.
   private static let portion = 4096
 
   /// Reads a list in portions.

@@ -14,7 +14,7 @@ import Store
 @LoopActor
 public final class SocialDaemon: DaemonBody {
   public nonisolated static let busName = "org.earshot.Social"
-  /// Time limit for pending requests at the end.
+  /// Time that pending requests have to end when the daemon stops.
   private nonisolated static let restLimit = Duration.seconds(5)
 
   /// The opened state directory: keys and store.

@@ -21,7 +21,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   private var state: StateDirectory?
   /// Whether the open transaction has changes of an earlier `apply`.
   private var hasApplied = false
-  /// The reason why the open transaction is lost.
+  /// The reason why the changes since the last commit are lost; nil if they are not.
   private var lost: ASN.StoreError?
   /// Blobs whose files were written since the last commit.
   private var written: Set<Sum> = []

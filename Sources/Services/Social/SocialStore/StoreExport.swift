@@ -9,7 +9,7 @@ import Store
 /// Links that a removal hid are not in the tree. A link whose name is a directory of other links, or the other way
 /// round, cannot be in a tree of files: it is left out and counted.
 public struct StoreExport {
-  /// The contents of a written tree.
+  /// Number of blobs and links that an export has written, and of links that it left out.
   public struct Report: Hashable, Sendable {
     public var blobs = 0
     public var links = 0

@@ -224,7 +224,7 @@ public final class Transfer {
     if began != nil || received != nil { show() }
   }
 
-  /// Drops the credential, which is no longer needed.
+  /// Releases the credential's memory, because no program needs it any more.
   public func drop() {
     text = nil
     forgetClaims()

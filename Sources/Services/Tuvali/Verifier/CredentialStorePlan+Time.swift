@@ -96,7 +96,7 @@ extension CredentialStorePlan {
     return (note, numbers)
   }
 
-  /// Handles the end of writing the note.
+  /// Handles the end of the operation that wrote the note with transfer numbers and running time.
   mutating func noted(_ note: CredentialStoreNote, _ numbers: Range<Int>?, _ error: StoreError?, _ turn: inout Turn) {
     if let error {
       noteAt = turn.now.advanced(by: Self.retryInterval)
@@ -110,7 +110,7 @@ extension CredentialStorePlan {
     turn.actions.append(.numbers(numbers))
   }
 
-  /// Applies the note of the opened spool.
+  /// Continues the transfer numbers and the running time of earlier runs from the note of the opened spool.
   mutating func takeOver(_ found: Found, _ turn: inout Turn) {
     note = found.note
     ranBefore = found.note.running

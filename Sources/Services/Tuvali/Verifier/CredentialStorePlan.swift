@@ -66,7 +66,7 @@ struct CredentialStorePlan: Sendable {
   var inspectAt = Instant.zero
   /// Number of files with corrected dates that are not in the journal yet.
   var redated = 0
-  /// Note on disk, once the spool is open.
+  /// Transfer numbers and running time as the note on the disk has them, once the spool is open.
   var note = CredentialStoreNote()
   /// Time at which the note with transfer numbers and running time is written next.
   var noteAt = Instant.zero
@@ -186,7 +186,7 @@ struct CredentialStorePlan: Sendable {
 
   // MARK: Answers
 
-  /// Answers the callers of an entry.
+  /// Answers all callers that wait for an operation on a credential.
   mutating func answer(_ id: SpoolID, _ turn: inout Turn, error: StoreError? = nil) {
     guard let askers = entries[id]?.askers, !askers.isEmpty else { return }
     entries[id]?.askers = []
@@ -271,7 +271,7 @@ extension CredentialStorePlan {
     /// A caller waits until no operation is due except failed ones. It is answered then, or after `limit`.
     case awaitIdle(asker: Int, limit: Duration)
     case settings(CredentialStoreSettings)
-    /// Few numbers of transfers are free.
+    /// Few reserved transfer numbers are left, so that more must be reserved.
     case numbersWanted
 
     // Results of disk operations; each answers the action of that name.
@@ -289,7 +289,7 @@ extension CredentialStorePlan {
   /// Result of an inspection of the spool.
   struct Found: Sendable {
     var contents: SpoolContents<CredentialRecord>
-    /// Number of expired records that were erased.
+    /// Number of credentials in the spool that were erased because they had expired.
     var tooOld = 0
     /// Note on disk. Set only for `opened`.
     var note = CredentialStoreNote()
@@ -390,7 +390,7 @@ extension CredentialStorePlan {
     /// The disk does not answer an operation in time.
     case stalled
     case writing, erasing, verdicts, dating, noting
-    /// There are files that cannot be read.
+    /// The spool has files that cannot be read.
     case unreadable
 
     /// Beginning of the journal line about the fault; the reason follows.

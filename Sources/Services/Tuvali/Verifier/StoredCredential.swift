@@ -26,7 +26,7 @@ struct StoredCredential: Sendable {
     let retry: Instant
   }
 
-  /// Next disk operation for the entry.
+  /// Disk operation that the stored credential needs next.
   enum Step { case put, accept, verdict, erase }
 
   let id: SpoolID

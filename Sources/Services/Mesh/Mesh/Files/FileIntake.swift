@@ -51,7 +51,7 @@ struct FileIntake: Sendable {
   /// Senders of private files are identified by keys, which anybody can generate.
   private var privateStrangers = Gate()
   private var favourites = Gate()
-  /// Files rejected by the rate limits.
+  /// Number of files that were refused because they arrived faster than the limits per minute.
   private(set) var refused: UInt64 = 0
   /// Number of complete files that were dropped because memory or store had no capacity for them.
   private(set) var lost: UInt64 = 0
@@ -120,6 +120,6 @@ struct FileIntake: Sendable {
 }
 
 extension ReceivedFile {
-  /// Keys of the file: packet, receipt or both.
+  /// Keys by which the file is recognised when it arrives again: its packet, its receipt, or both.
   var keys: [MeshFile.Key] { MeshFile.Key.all(packet: packet, receipt: receipt, from: sender) }
 }

@@ -20,7 +20,7 @@ struct FileLog: Sendable {
     /// Nickname of the sender at arrival; empty for a file of this node.
     let nickname: String
     let isPrivate: Bool
-    /// Time of the file, in milliseconds since 1970.
+    /// Time at which the file arrived or was sent, in milliseconds since 1970.
     let time: UInt64
     /// The stored file, if it was received; nil while it is arriving.
     var kept: MeshFile?

@@ -13,7 +13,7 @@ final class MeshLinks {
   private static let refusedLimit = 256
   /// Time from a client's subscription to the first notification. The apps wait as long.
   private static let listeningTime = Duration.milliseconds(100)
-  /// Maximum time for sending the leave.
+  /// Time that the links have to send the leave before they are cut.
   private static let lastWordsTime = Duration.milliseconds(500)
   /// Time that the radio gets for its queued notifications, whose sending it does not report.
   private static let notifyingTime = Duration.milliseconds(100)
@@ -28,7 +28,7 @@ final class MeshLinks {
   private(set) var advertisement: Registration? {
     didSet { use.advertise(advertisement != nil, at: node.now) }
   }
-  /// Timer while the last packets are sent.
+  /// Timer that runs while the leave and other last packets are sent; nil at other times.
   private var leaving: Registration?
   /// Callbacks for the time when all links have ended, in order. A wipe continues then.
   private var whenLeft: [@LoopActor () -> Void] = []
@@ -88,7 +88,7 @@ final class MeshLinks {
     search.restartDuty()
   }
 
-  /// Whether the last packets are being sent.
+  /// Whether the node stops, and the leave and other last packets are being sent.
   var isLeaving: Bool { leaving != nil }
 
   /// Leaves the mesh: stops advertising and scanning, and ends all links after queued packets are sent or time is up.
@@ -343,7 +343,7 @@ final class MeshLinks {
     return marks.isFavourite || peers.isVerified(peer) ? .chosen : .known
   }
 
-  /// Evicts a link. Its peer may connect again.
+  /// Cuts a link because another one needs its slot. Its peer may connect again.
   private func evict(_ port: MeshPort) {
     if node.mayLog(.link) {
       Log.shared.debug(
@@ -446,7 +446,7 @@ final class MeshLinks {
     }
   }
 
-  /// Switches to writing to the peer.
+  /// Sends packets for the peer as writes from now on, instead of notifications.
   private func adopt(_ link: any Link, _ port: MeshPort) {
     (port.client, port.exploring, port.isClientReady, port.isBusy) = (link, nil, true, false)
     port.writeLimit = link.writeLimit

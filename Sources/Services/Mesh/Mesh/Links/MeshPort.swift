@@ -27,7 +27,7 @@ final class MeshPort {
   /// Longest frame, in bytes, that arrives completely when it is written to the peer.
   var writeLimit = ATT.valueLimit
   var queue = LinkQueue()
-  /// Allowed backlog of packets in the radio.
+  /// How many packets for this link may wait in the radio.
   var backlog = Backlog.short
   /// Frame that is being written, and the number of attempts to write it.
   var writing: (frame: [UInt8], attempts: Int)?
@@ -67,7 +67,7 @@ struct OverheardFrames {
     let end: Instant
   }
 
-  /// The frames, in order of expiry.
+  /// Frames that were received lately, in the order in which they are forgotten.
   private var entries: [Entry] = []
 
   mutating func note(_ frame: [UInt8], on links: [LinkID], at now: Instant) {

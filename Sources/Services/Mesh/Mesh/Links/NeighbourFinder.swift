@@ -68,12 +68,12 @@ struct NeighbourFinder: Sendable {
   private var nextAttempt = Instant.zero
   /// Whether the last connection attempt, to any address, failed.
   private var hasFailed = false
-  /// The end of the last failed attempt.
+  /// When the last failed connection attempt ended.
   private var failedAt: Instant?
   /// Whether the node scans, so that an advertiser in range is reported repeatedly.
   var isScanning = true
 
-  /// Number of stored advertisers and pauses.
+  /// Number of advertisers and pauses that are remembered now.
   var remembered: (advertisers: Int, pauses: Int) { (advertisers.count, pauses.count) }
 
   /// Signal strength of an advertiser, in dBm; nil if unknown.
@@ -138,7 +138,7 @@ struct NeighbourFinder: Sendable {
     forgetOldPauses(at: now)
   }
 
-  /// Sets a pause because of the peer's behaviour.
+  /// Pauses attempts to reach an address because of its peer's behaviour, such as malformed packets.
   mutating func avoid(_ address: BluetoothAddress, for time: Duration, at now: Instant) {
     pauses[address] = Pause(until: now.advanced(by: time), length: time, isDeserved: true)
     forgetOldPauses(at: now)
@@ -204,7 +204,7 @@ struct NeighbourFinder: Sendable {
     return [ready, patience].compactMap(\.self).filter { $0 > now || $0 == ready }.min()
   }
 
-  /// Earliest time of the next attempt.
+  /// Earliest time of the next connection attempt to any address.
   private var earliest: Instant {
     guard isScanning, hasFailed, let failedAt else { return nextAttempt }
     return max(nextAttempt, failedAt.advanced(by: Self.lookAround))
@@ -259,7 +259,7 @@ struct ScanDuty: Sendable {
   static let period = Duration.seconds(30)
   static let afterTraffic = Duration.seconds(10)
 
-  /// Start of the first window; nil before it.
+  /// Time at which the first scan window began; nil before it.
   private var beganAt: Instant?
   private var busyUntil = Instant.zero
 

@@ -156,7 +156,7 @@ final class NeighbourSearch {
   /// Sets the ID of this node, which leaves the first attempt to nodes with smaller IDs.
   func setOwnID(_ id: PeerID) { finder.own = id }
 
-  /// Number of stored advertisers and pauses.
+  /// Number of advertisers and pauses that are remembered now.
   var remembered: (advertisers: Int, pauses: Int) { finder.remembered }
 
   /// Peer ID in an address's advertisements; nil if unknown.
@@ -169,10 +169,10 @@ final class NeighbourSearch {
   /// Clears failures of an address after its peer has announced itself.
   func met(_ address: BluetoothAddress) { finder.met(address) }
 
-  /// Sets a pause because of the peer's behaviour.
+  /// Pauses attempts to reach an address because of its peer's behaviour, such as malformed packets.
   func avoid(_ address: BluetoothAddress, for time: Duration) { finder.avoid(address, for: time, at: node.now) }
 
-  /// Sets a pause after a failure.
+  /// Pauses attempts to reach an address after an attempt or a link has failed.
   func failed(_ address: BluetoothAddress, first: Duration = NeighbourFinder.pauseAfterFailure) {
     finder.failed(address, first: first, at: node.now)
   }
@@ -194,7 +194,7 @@ final class NeighbourSearch {
 
   // MARK: Connecting
 
-  /// Begins a connection if one is due.
+  /// Begins a connection attempt to a neighbour if one is due.
   func find() {
     finder.isScanning = scan != nil
     let linked = delegate?.linkedAddresses ?? []

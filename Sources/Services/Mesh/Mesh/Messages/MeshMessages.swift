@@ -238,7 +238,7 @@ final class MeshMessages {
   /// Adds a message to the log, and evicts others if necessary.
   private func add(_ message: MeshMessage) { disown(log.append(message)) }
 
-  /// Removes messages that exceeded a limit or expired.
+  /// Removes messages that the store has evicted or that have expired.
   func removed(_ numbers: [UInt32]) {
     log.remove(numbers)
     disown(numbers)

@@ -21,9 +21,9 @@ struct MessageLog: Sendable {
   private(set) var messages: [MeshMessage] = []
   private var places: [Received: UInt32] = [:]
   private var packets: Set<PacketID> = []
-  /// Shares of the senders in the public messages.
+  /// How many public messages, and how many bytes of them, each sender has in the log.
   private var lines = Shares()
-  /// Shares of the senders in the private messages.
+  /// How many private messages, and how many bytes of them, each sender has in the log.
   private var privateMessages = Shares()
   private(set) var nextNumber: UInt32 = 1
   /// Number of listed messages that no program has marked as seen.

@@ -11,7 +11,7 @@ final class ClockWatch {
   private static let earliest: Int64 = 1_767_225_600_000
   /// Interval between checks whether a time service runs, until one does.
   private static let pause = Duration.seconds(10)
-  /// Interval between removals of expired items.
+  /// Interval at which items of the store that have expired are removed.
   private static let ageing = Duration.seconds(600)
 
   private let node: MeshNode

@@ -51,7 +51,7 @@ final class MeshPeers {
   let renames = Observers<(peer: PeerID, before: String, now: String)>()
 
   private(set) var marks: [PeerID: PeerMarks] = [:]
-  /// Peers with changes that are not stored yet.
+  /// Peers whose changed marks wait to be stored, because each is stored at most once a second.
   private(set) var unkeptNews: Set<PeerID> = []
   private lazy var newsTimer = Deadline(node.scheduler) { [weak self] in self?.keepNews() }
   /// Favourite notices that are not stored yet.
@@ -363,7 +363,7 @@ final class MeshPeers {
     }
   }
 
-  /// Stores the content of a notice again.
+  /// Stores the marks from a favourite notice again, after the store has refused them.
   private func keepNotice(_ id: BitchatWire.MessageID, from peer: PeerID) {
     guard let marks = marks[peer] else { return keptNotice(id, from: peer) }
     node.keep([.peer(marks)]) { [weak self] error in if error == nil { self?.keptNotice(id, from: peer) } }

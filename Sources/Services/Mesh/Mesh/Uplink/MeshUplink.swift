@@ -32,7 +32,7 @@ final class MeshUplink {
   private let peers: MeshPeers
   private let messages: MeshMessages
   private weak var program: (any UplinkProgram)?
-  /// This node's key of the program, as text.
+  /// This node's Nostr key, which the program passed to `attach`, as text.
   private var key: String?
   /// Keys that the program was last given; nil if it was given none yet.
   private var contacts: [String]?
@@ -68,7 +68,7 @@ final class MeshUplink {
     node.handle(.uplinkClosed)
   }
 
-  /// Handles that the engine was created anew.
+  /// Passes the attached program to an engine that was created anew, for example after a wipe.
   func reopen() { if program != nil { open() } }
 
   private func open() {
