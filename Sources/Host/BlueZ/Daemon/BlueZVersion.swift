@@ -37,11 +37,11 @@ extension BlueZVersion {
   }
 
   /// Maximum time for the output of the version.
-  private static let patience = Duration.seconds(5)
+  private static let timeLimit = Duration.seconds(5)
 
-  /// The output of `PROGRAM --version`. The call takes some milliseconds.
+  /// Reads the release from the output of `PROGRAM --version`. The call takes some milliseconds.
   private static func said(by program: String) -> BlueZVersion? {
-    guard let output = ProgramRun.output(of: program, ["--version"], upTo: 1024, within: patience) else { return nil }
+    guard let output = ProgramRun.output(of: program, ["--version"], upTo: 1024, within: timeLimit) else { return nil }
     return BlueZVersion(String(decoding: output, as: UTF8.self))
   }
 }

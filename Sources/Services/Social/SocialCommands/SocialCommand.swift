@@ -66,7 +66,7 @@ struct SocialCommand {
     return lines.map { $0 + "\n" }.joined()
   }
 
-  /// The meanings of the counters.
+  /// Sentences that explain each counter of the social server.
   nonisolated static let meanings = [
     "Accepted": "connections accepted",
     "Refused": "connections refused: too many, after failed logins, or not upgraded to WebSocket",
