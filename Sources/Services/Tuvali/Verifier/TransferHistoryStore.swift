@@ -126,6 +126,18 @@ public final class TransferHistoryStore {
     if isWriting { idlers.add(within: limit, on: scheduler, then) } else { then() }
   }
 
+  /// Writes at the stop of the service: entries that wait for the next attempt are written once, without the pause.
+  ///
+  /// - Parameter then: called once, when that write has ended or no write is due, or after `limit`.
+  func writeLast(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    let end = scheduler.now.advanced(by: limit)
+    whenIdle(within: limit) { [weak self] in
+      guard let self, isPausing else { return then() }
+      retryWrite()
+      whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
+    }
+  }
+
   // MARK: The disk
 
   private func prune() {

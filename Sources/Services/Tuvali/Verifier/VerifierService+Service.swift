@@ -110,6 +110,6 @@ extension VerifierService: Service {
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     // Results of transfers may be lost, credentials not.
     let share = limit / 4
-    history.whenIdle(within: share) { [vault] in vault.whenIdle(within: limit - share, then: then) }
+    history.writeLast(within: share) { [vault] in vault.whenIdle(within: limit - share, then: then) }
   }
 }

@@ -1,6 +1,9 @@
 import Air
 import Common
+import Hall
 import Loop
+import Radio
+import Sharing
 import Store
 import TestSupport
 import Testing
@@ -159,6 +162,50 @@ struct HistoryTests {
     #expect(disk.held.count == 1)
     disk.release()
     #expect(rig.keeper.trouble == nil)
+  }
+
+  @Test("At the stop, history entries that wait for the next attempt are written at once")
+  @LoopActor
+  func stop() async throws {
+    let folder = try ScratchFolder()
+    // A file where the folder should be.
+    try folder.write([1], to: "history")
+    let disk = HeldWorker()
+    let rig = Rig(folder, disk: disk)
+    let radio = Hall().sharedRadio.tenant("history", share: .nothing)
+    let service = VerifierService(
+      radio: radio, scheduler: rig.time, settings: VerifierService.Settings(), history: rig.keeper)
+    _ = rig.end(.accepted)
+    disk.release()
+    #expect(rig.keeper.trouble != nil && disk.held.isEmpty)
+    try folder.remove("history")
+    var isAtRest = false
+    service.rest(within: .seconds(8)) { isAtRest = true }
+    #expect(!isAtRest && disk.held.count == 1)
+    disk.release()
+    rig.time.advance(by: .seconds(8))
+    #expect(isAtRest && rig.keeper.trouble == nil)
+  }
+
+  @Test("At the stop, a failed history write is repeated once, and a hanging disk delays the end to the limit")
+  @LoopActor
+  func stopWhileWriting() async throws {
+    let folder = try ScratchFolder()
+    // A file where the folder should be.
+    try folder.write([1], to: "history")
+    let disk = HeldWorker()
+    let rig = Rig(folder, disk: disk)
+    _ = rig.end(.accepted)
+    var ends = 0
+    rig.keeper.writeLast(within: .seconds(2)) { ends += 1 }
+    _ = rig.end(.accepted, after: .milliseconds(1))
+    disk.release()
+    #expect(ends == 0 && disk.held.count == 1)
+    disk.release()
+    #expect(ends == 1 && disk.held.isEmpty)
+    rig.keeper.writeLast(within: .seconds(2)) { ends += 1 }
+    rig.time.advance(by: .seconds(2))
+    #expect(ends == 2 && disk.held.count == 1)
   }
 
   @Test("A failed removal of old history entries is repeated, even if no transfer ends")
