@@ -127,6 +127,27 @@ def test_every_package_with_state_purges_it() -> None:
             assert f"/var/lib/{name} " in text, f"{unit.name}: {name}"
 
 
+def setting(unit: Path, key: str) -> list[str]:
+    """Returns the words of a setting of a unit, of all its lines."""
+    return " ".join(re.findall(rf"^{key}=(.*)$", unit.read_text(), re.MULTILINE)).split()
+
+
+def test_every_service_hides_the_private_state_of_the_others() -> None:
+    services = [unit for unit in UNITS if unit.suffix == ".service"]
+    private = {
+        name
+        for unit in services
+        if setting(unit, "StateDirectoryMode") == ["0700"]
+        for name in setting(unit, "StateDirectory")
+    }
+    assert private == {"earshot", "earshot-nostr", "earshot-presence", "earshot-social"}
+    for unit in services:
+        # Without the `-` systemd does not start a service on a machine that lacks one of the folders.
+        hidden = {path for path in setting(unit, "InaccessiblePaths") if path.startswith("-/var/lib/earshot")}
+        others = private - set(setting(unit, "StateDirectory"))
+        assert hidden == {f"-/var/lib/{name}" for name in others}, unit.name
+
+
 def test_every_package_of_the_control_file_is_installed_by_the_rules() -> None:
     rules = (DEBIAN / "rules").read_text()
     services = re.search(r"^SERVICES := (.*)$", rules, re.MULTILINE)
