@@ -391,7 +391,7 @@ let package = Package(
         "Common", "Noise", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air",
         "Hosting", "Tool", "Tuvali", "Bitchat", "Thali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "ToolList", "SocialDaemon", "Presence",
-        "NostrUplink", "TestSupport",
+        "NostrUplink", "Diagnosis", "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "BitchatWire", "Bitchat", "MeshField", "TestSupport"]),

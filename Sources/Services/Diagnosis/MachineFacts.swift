@@ -62,6 +62,9 @@ struct MachineFacts: Sendable, Equatable {
     var capabilities: UInt64?
 
     var isInstalled: Bool { load != "not-found" }
+
+    /// Whether the unit is installed, or still active after its removal.
+    var isPresent: Bool { isInstalled || active == "active" }
   }
 
   /// The relation of the caller to the group that may use the service.

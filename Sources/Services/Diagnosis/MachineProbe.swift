@@ -20,7 +20,8 @@ struct MachineProbe {
     var systemd = "/run/systemd/system"
   }
 
-  /// The units of a complete installation. Those that are not installed are left out, except the first two.
+  /// The units of a complete installation. Those that are neither installed nor active are left out, except the first
+  /// two.
   private static let units =
     ["bluetooth.service", "earshotd.service", "earshot-check.socket"] + Examination.optionalUnits
   private static let systemd = "org.freedesktop.systemd1"
@@ -152,7 +153,7 @@ struct MachineProbe {
     guard access(paths.systemd, F_OK) == 0, await client.bus.hasOwner(Self.systemd) else { return nil }
     var units: [MachineFacts.Unit] = []
     for (index, name) in Self.units.enumerated() {
-      guard let unit = await unit(name), index < 2 || unit.isInstalled else { continue }
+      guard let unit = await unit(name), index < 2 || unit.isPresent else { continue }
       units.append(unit)
     }
     return units

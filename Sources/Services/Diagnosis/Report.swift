@@ -5,7 +5,7 @@ import HCI
 
 /// The text of `earshot report`: facts for a maintainer, without secrets, names or addresses.
 struct Report {
-  /// An entry of the service's journal, without its text.
+  /// An entry of a daemon's journal, without its text.
   struct JournalEntry: Sendable, Equatable {
     /// Seconds before the report.
     let age: Int64
@@ -15,6 +15,14 @@ struct Report {
     let message: String
     /// The stable code of the error; empty if there is none.
     let error: String
+  }
+
+  /// The journal of one daemon.
+  struct DaemonJournal: Sendable, Equatable {
+    /// The name of the unit without its suffix: `earshotd`.
+    let daemon: String
+    /// The last entries, oldest first; nil if the journal cannot be read.
+    let entries: [JournalEntry]?
   }
 
   var version = ""
@@ -30,8 +38,8 @@ struct Report {
   var results: [String: Int] = [:]
   /// The settings that differ from their defaults.
   var settings: [String] = []
-  /// Entries of the journal, oldest first; nil if it cannot be read.
-  var journal: [JournalEntry]?
+  /// The journals of `earshotd` and of the other daemons of this machine.
+  var journals: [DaemonJournal] = []
 
   func text(_ redaction: Redaction) -> String {
     let sections = [
@@ -39,12 +47,12 @@ struct Report {
       section("Services", services.sorted()), section("Settings that differ from their defaults", settings),
       section("Counters that are not 0", counterLines),
       section("Results of transfers", results.sorted { $0.key < $1.key }.map { "\($0.value)  \($0.key)" }),
-      section("Journal", journal.map { $0.map(line) } ?? [Self.noJournal]),
     ]
+    let all: [[String]] = sections + journals.map { section($0) }
     let head =
       "Report of earshot. It has no names, addresses, keys, messages or credentials. Read it before you send it."
     // The versions are left as they are: the name of the system is often the name of the machine, too.
-    let lines = [head, ""] + section("Versions", versions) + sections.joined().map(redaction.clean)
+    let lines = [head, ""] + section("Versions", versions) + all.joined().map(redaction.clean)
     return lines.map { PrintableText.clean($0, limit: 2000) + "\n" }.joined()
   }
 
@@ -52,6 +60,10 @@ struct Report {
 
   private func section(_ title: String, _ lines: [String]) -> [String] {
     ["## \(title)"] + (lines.isEmpty ? ["none"] : lines) + [""]
+  }
+
+  private func section(_ journal: DaemonJournal) -> [String] {
+    section("Journal of \(journal.daemon)", journal.entries.map { $0.map(line) } ?? [Self.noJournal])
   }
 
   private var versions: [String] {
@@ -76,6 +88,16 @@ struct Report {
   }
 
   // MARK: Reading
+
+  /// The daemons whose journals belong to the report: `earshotd`, and those of the others that are installed or active.
+  ///
+  /// - Parameter units: the units of this machine; nil if systemd does not report them, which selects all daemons.
+  static func daemons(_ units: [MachineFacts.Unit]?) -> [String] {
+    let others = Examination.optionalUnits.filter { name in
+      units?.contains { $0.name == name && $0.isPresent } ?? true
+    }
+    return ["earshotd"] + others.map { String($0.dropLast(".service".count)) }
+  }
 
   /// The settings that differ from their defaults. A value that may be any text, such as a name, a path or an address,
   /// is replaced by `…`. Entries that the service does not understand are counted only.

@@ -9,10 +9,8 @@ import Tool
 @LoopActor
 struct ReportCommand {
   private static let fileLimit = 1 << 20
-  /// The last entries of the service's journal. Their texts are not read, because texts may have names and addresses.
-  private static let journal = [
-    "-u", "earshotd", "-n", "300", "-o", "json", "--output-fields=MESSAGE_ID,PRIORITY,EARSHOT_ERROR",
-  ]
+  /// The last entries of a daemon's journal. Their texts are not read, because texts may have names and addresses.
+  private static let journal = ["-n", "300", "-o", "json", "--output-fields=MESSAGE_ID,PRIORITY,EARSHOT_ERROR"]
   private static let journalLimit = 1 << 20
   private static let journalPatience = Duration.seconds(20)
   private static let resultLimit: UInt32 = 1000
@@ -20,7 +18,7 @@ struct ReportCommand {
   private let client: Client
   private let line: ParsedCommand
   private let version: String
-  /// Names of the messages of the journal, by message ID.
+  /// Names of the messages of `earshotd`, by message ID.
   private let messages: [String: String]
   /// The default settings.
   private let configuration: Configuration
@@ -46,7 +44,7 @@ struct ReportCommand {
     let loaded = configuration.load(from: .standard)
     report.settings = Report.settings(
       configuration.changes(to: loaded.configuration), complaints: loaded.complaints.count)
-    report.journal = readJournal()
+    report.journals = readJournals(of: Report.daemons(report.facts.units))
     var names = [report.facts.user] + Self.machineNames()
     if report.facts.service != nil { names += await readService(&report) }
     let text = report.text(Redaction(names: names))
@@ -117,9 +115,20 @@ struct ReportCommand {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  private func readJournal() -> [Report.JournalEntry]? {
+  /// Reads the journals of the daemons. After the first that cannot be read no further one is tried: each attempt may
+  /// take as long as `journalPatience`.
+  private func readJournals(of daemons: [String]) -> [Report.DaemonJournal] {
+    var isReadable = true
+    return daemons.map { daemon in
+      let entries = isReadable ? readJournal(of: daemon) : nil
+      isReadable = entries != nil
+      return Report.DaemonJournal(daemon: daemon, entries: entries)
+    }
+  }
+
+  private func readJournal(of daemon: String) -> [Report.JournalEntry]? {
     let output = ProgramRun.output(
-      of: "journalctl", Self.journal, upTo: Self.journalLimit, within: Self.journalPatience)
+      of: "journalctl", ["-u", daemon] + Self.journal, upTo: Self.journalLimit, within: Self.journalPatience)
     guard let output else { return nil }
     var entries: [Report.JournalEntry] = []
     for line in output.split(separator: UInt8(ascii: "\n")) {
@@ -133,7 +142,7 @@ struct ReportCommand {
     let id = value["MESSAGE_ID"]?.asString
     return Report.JournalEntry(
       age: max(0, clock.seconds - time / 1_000_000), priority: value["PRIORITY"]?.asString ?? "",
-      message: id.map { messages[$0] ?? "unknown message" } ?? "message without ID",
+      message: id.map { messages[$0] ?? DaemonMessages.names[$0] ?? "unknown message" } ?? "message without ID",
       error: value["EARSHOT_ERROR"]?.asString ?? "")
   }
 }

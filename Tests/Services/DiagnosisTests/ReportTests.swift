@@ -88,15 +88,33 @@ struct ReportTests {
     report.facts.membership = .outsider
     report.counters = ["org.earshot.Verifier1": ["Sessions": 7, "Failed": 0]]
     report.results = ["failed TVV_TRA_002": 2]
-    report.journal = [.init(age: 60, priority: "4", message: "TransferFailed", error: "TVV_TRA_002")]
+    report.journals = [
+      .init(
+        daemon: "earshotd",
+        entries: [.init(age: 60, priority: "4", message: "TransferFailed", error: "TVV_TRA_002")]),
+      .init(daemon: "earshot-sociald", entries: [.init(age: 9, priority: "3", message: "of anna", error: "Failed")]),
+      .init(daemon: "earshot-nostrd", entries: nil),
+    ]
     let text = report.text(redaction)
     for part in [
       "BlueZ 5.82", "org.earshot.Verifier1 Sessions 7", "2  failed TVV_TRA_002",
-      "-60 s  priority 4  TransferFailed  TVV_TRA_002",
+      "## Journal of earshotd\n-60 s  priority 4  TransferFailed  TVV_TRA_002\n",
+      "## Journal of earshot-sociald\n-9 s  priority 3  of [name]  Failed\n",
+      "## Journal of earshot-nostrd\nnot readable",
     ] { #expect(text.contains(part), "\(part)") }
     #expect(!text.contains("anna") && !text.contains("Failed 0"))
-    #expect(text.split(separator: "\n").count { $0.hasPrefix("## ") } == 7)
-    report.journal = nil
-    #expect(report.text(redaction).contains("not readable"))
+    #expect(text.split(separator: "\n").count { $0.hasPrefix("## ") } == 9)
+  }
+
+  @Test("The report has the journals of earshotd and of the other daemons that are installed or active")
+  func daemons() {
+    let units: [MachineFacts.Unit] = [
+      .init(name: "bluetooth.service"), .init(name: "earshot-presenced.service", active: "inactive"),
+      .init(name: "earshot-nostrd.service", load: "not-found", active: "active"),
+      .init(name: "earshot-sociald.service", load: "not-found", active: "inactive"),
+    ]
+    #expect(Report.daemons(units) == ["earshotd", "earshot-presenced", "earshot-nostrd"])
+    #expect(Report.daemons([]) == ["earshotd"])
+    #expect(Report.daemons(nil).count == 4)
   }
 }

@@ -3,6 +3,7 @@ import Journal
 import Listing
 import Testing
 
+@testable import Diagnosis
 @testable import NostrUplink
 @testable import Presence
 @testable import SocialDaemon
@@ -44,6 +45,12 @@ struct MessageTests {
       let lines = id.explanation.split(separator: "\n", omittingEmptySubsequences: false)
       #expect(lines.allSatisfy { $0.count <= 116 && !$0.hasPrefix("-- ") }, "\(id.name)")
     }
+  }
+
+  @Test("The report knows the names of the messages of every daemon")
+  func areReported() {
+    let others = MessageID.social + MessageID.presence + MessageID.uplink
+    #expect(DaemonMessages.names == Dictionary(uniqueKeysWithValues: others.map { ($0.hex, $0.name) }))
   }
 
   /// The message IDs in existing journals. An ID may be added, but never changed.
