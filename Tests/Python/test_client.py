@@ -102,13 +102,13 @@ class StandIn:
 
 
 @asynccontextmanager
-async def private_bus(folder: Path, ends: asyncio.Event | None = None) -> AsyncIterator[str]:
-    """Runs a bus of its own, until `ends` is set or the body ends."""
+async def private_bus(folder: Path, ends: asyncio.Event | None = None, rules: str = "") -> AsyncIterator[str]:
+    """Runs a bus of its own, until `ends` is set or the body ends. `rules` are added to its policy."""
     address = f"unix:path={folder}/bus"
     configuration = folder / "bus.conf"
     configuration.write_text(
         f"<busconfig><listen>{address}</listen><auth>EXTERNAL</auth><policy context='default'>"
-        "<allow send_destination='*'/><allow receive_sender='*'/><allow own='*'/></policy></busconfig>"
+        f"<allow send_destination='*'/><allow receive_sender='*'/><allow own='*'/>{rules}</policy></busconfig>"
     )
     daemon = await asyncio.create_subprocess_exec(
         "dbus-daemon", f"--config-file={configuration}", "--nofork", "--print-address", stdout=asyncio.subprocess.PIPE
@@ -276,6 +276,47 @@ def test_a_bus_that_cannot_be_reached_is_an_error_of_the_client(tmp_path: Path) 
         with pytest.raises(earshot.ServiceGone, match="cannot be reached"):
             async with earshot.connect(f"unix:path={tmp_path}/nothing"):
                 pass
+
+    asyncio.run(run())
+
+
+def test_a_bus_that_refuses_the_authentication_is_an_error_of_the_client(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"REJECTED DBUS_COOKIE_SHA1\r\n")
+        await reader.read()
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_unix_server(refuse, tmp_path / "bus")
+        async with server:
+            with pytest.raises(earshot.ServiceGone, match=r"cannot be reached: .*REJECTED"):
+                async with earshot.connect(f"unix:path={tmp_path}/bus"):
+                    pass
+
+    asyncio.run(run())
+
+
+def test_a_connection_whose_signals_the_bus_refuses_is_closed(tmp_path: Path) -> None:
+    async def names(bus: MessageBus) -> list[str]:
+        daemon = "org.freedesktop.DBus"
+        call = Message(destination=daemon, path="/org/freedesktop/DBus", interface=daemon, member="ListNames")
+        reply = await bus.call(call)
+        assert reply is not None
+        return [name for name in reply.body[0] if name.startswith(":")]
+
+    async def run() -> None:
+        rules = "<deny send_interface='org.freedesktop.DBus' send_member='AddMatch'/>"
+        async with private_bus(tmp_path, rules=rules) as address:
+            watcher = await MessageBus(bus_address=address).connect()
+            with pytest.raises(earshot.EarshotError) as refusal:
+                async with earshot.connect(address):
+                    pass
+            assert refusal.value.code == "AccessDenied"
+            async with asyncio.timeout(5):
+                while await names(watcher) != [watcher.unique_name]:
+                    await asyncio.sleep(0.01)
+            watcher.disconnect()
 
     asyncio.run(run())
 

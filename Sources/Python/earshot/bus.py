@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dbus_fast import BusType, Message, MessageType, Variant
+from dbus_fast import AuthError, BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 if TYPE_CHECKING:
@@ -93,19 +93,25 @@ class Connection:
     async def open(cls, address: str | None = None, name: str = NAME) -> Connection:
         """Connects to the system bus, or to the bus at an address.
 
-        Raises: ServiceGone if the bus cannot be reached.
+        Raises: ServiceGone if the bus cannot be reached or refuses this program; EarshotError if the bus refuses to
+        pass the signals of the service on.
         """
         try:
             bus = MessageBus(bus_address=address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True)
             connection = cls(await bus.connect(), name)
-        except OSError as error:
+        except (AuthError, EOFError, OSError) as error:
             raise ServiceGone(_DISCONNECTED, f"The bus cannot be reached: {error}") from None
-        bus.add_message_handler(connection._receive)
-        for rule in (
-            f"type='signal',sender='{name}',path_namespace='{ROOT}'",
-            f"type='signal',sender='{BUS}',member='NameOwnerChanged',arg0='{name}'",
-        ):
-            await connection._call(BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", [rule])
+        try:
+            bus.add_message_handler(connection._receive)
+            for rule in (
+                f"type='signal',sender='{name}',path_namespace='{ROOT}'",
+                f"type='signal',sender='{BUS}',member='NameOwnerChanged',arg0='{name}'",
+            ):
+                await connection._call(BUS, "/org/freedesktop/DBus", BUS, "AddMatch", "s", [rule])
+        except BaseException:
+            # Nobody else closes it, also if the caller's task is cancelled meanwhile.
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:
