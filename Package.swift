@@ -68,7 +68,7 @@ let package = Package(
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus", "CPackets"]),
     room("Host/Radio", ["Common", "Loop"]),
     room("Host/LocalSockets", ["Loop"]),
-    room("Host/WebSocket", ["Bytes", "Crypto", "CWslay"]),
+    room("Host/WebSocket", ["Bytes", "Common", "Crypto", "CWslay"]),
     room("Host/Network", ["Common", "Loop"]),
     room("Host/TLS", ["Common", "Crypto", "COpenSSLTLS"]),
     room("Host/SOCKS"),

@@ -21,13 +21,14 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
 
   /// Parses the hyphenated form with 32 hex digits, or four hex digits for a 16-bit UUID. Nil for any other text.
   public init?(_ text: some StringProtocol) {
-    if text.utf8.count == 4, let short = Self.hex(text).flatMap(UInt16.init(exactly:)) {
+    if text.utf8.count == 4, let short = UInt16(digits: text, radix: 16) {
       self.init(short: short)
       return
     }
     let parts = text.split(separator: "-", omittingEmptySubsequences: false).map { String($0) }
     guard parts.map({ $0.utf8.count }) == [8, 4, 4, 4, 12],
-      let high = Self.hex(parts[0] + parts[1] + parts[2]), let low = Self.hex(parts[3] + parts[4])
+      let high = UInt64(digits: parts[0] + parts[1] + parts[2], radix: 16),
+      let low = UInt64(digits: parts[3] + parts[4], radix: 16)
     else { return nil }
     self.init(high: high, low: low)
   }
@@ -52,11 +53,6 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
     }
     let all = Array(digits.joined())
     return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(all[$0]) }.joined(separator: "-")
-  }
-
-  private static func hex(_ text: some StringProtocol) -> UInt64? {
-    guard text.utf8.allSatisfy({ $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "-") }) else { return nil }
-    return UInt64(text, radix: 16)
   }
 }
 

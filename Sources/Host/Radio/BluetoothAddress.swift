@@ -1,3 +1,5 @@
+import Common
+
 /// A device address: six bytes, most significant first, as in its text form.
 public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible {
   /// The address as a number; the upper 16 bits are zero.
@@ -13,8 +15,7 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible {
     guard parts.count == 6 else { return nil }
     var value: UInt64 = 0
     for part in parts {
-      guard part.utf8.count == 2, part.utf8.allSatisfy({ $0 != UInt8(ascii: "+") }), let byte = UInt8(part, radix: 16)
-      else { return nil }
+      guard part.utf8.count == 2, let byte = UInt8(digits: part, radix: 16) else { return nil }
       value = value << 8 | UInt64(byte)
     }
     self.value = value

@@ -1,4 +1,5 @@
 import Bytes
+import Common
 import Crypto
 
 /// The server's side of the WebSocket handshake (RFC 6455 section 4.2): one HTTP request with a head of at most 8 KiB.
@@ -109,7 +110,7 @@ public struct UpgradeResponse: Sendable {
     let rest = Array(head[end...])
     guard let parsed = HTTPHead(head[..<end]) else { return .refused("The server's answer is not HTTP.") }
     let words = parsed.first.split(separator: " ", maxSplits: 2)
-    guard words.count >= 2, words[0] == "HTTP/1.1", let status = Int(words[1]) else {
+    guard words.count >= 2, words[0] == "HTTP/1.1", let status = Int(digits: words[1]) else {
       return .refused("The server's answer is not HTTP.")
     }
     guard status == 101 else { return .refused("The server refused the connection with the HTTP status \(status).") }

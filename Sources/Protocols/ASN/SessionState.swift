@@ -1,3 +1,5 @@
+import Common
+
 /// The states of a session, on either side.
 ///
 /// | request | opened | provisional | established | suspended | quitting, closed |
@@ -113,7 +115,7 @@ public struct Trace: Sendable {
       outcome.data = Array(lines.joined().utf8)
       entries.removeAll()
     case "filter" where arguments.count > 1, "unfilter" where arguments.count > 1:
-      let identifiers = arguments.dropFirst().map { UInt8($0).flatMap(PDU.Identifier.init(rawValue:)) }
+      let identifiers = arguments.dropFirst().map { UInt8(digits: $0).flatMap(PDU.Identifier.init(rawValue:)) }
       guard !identifiers.contains(nil) else { return Self.usage }
       if arguments[0] == "filter" {
         hidden.formUnion(identifiers.compactMap { $0 })
@@ -121,7 +123,7 @@ public struct Trace: Sendable {
         hidden.subtract(identifiers.compactMap { $0 })
       }
     case "resize" where arguments.count == 2:
-      guard let size = Int(arguments[1]), Limits.trace.contains(size) else { return Self.usage }
+      guard let size = Int(digits: arguments[1]), Limits.trace.contains(size) else { return Self.usage }
       self.size = size
       entries.removeFirst(max(0, entries.count - size))
     default: return Self.usage

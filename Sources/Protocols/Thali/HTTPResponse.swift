@@ -1,4 +1,5 @@
 import Bytes
+import Common
 
 /// Reads one response of HTTP/1.1 from a connection, in portions. (RFC 9112 sections 4, 6 and 7.)
 ///
@@ -198,7 +199,7 @@ public enum BeaconResponse: Hashable, Sendable {
     case 204: self = .nothing
     case 300..<400: self = .refused(.redirect)
     case 503:
-      let seconds = response.head.value("Retry-After").flatMap { UInt16($0) } ?? 30
+      let seconds = response.head.value("Retry-After").flatMap { UInt16(digits: $0) } ?? 30
       self = .busy(seconds: min(max(1, Int(seconds)), 3600))
     default: self = .refused(.status)
     }

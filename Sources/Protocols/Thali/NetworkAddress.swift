@@ -69,9 +69,7 @@ public enum NetworkAddress: Hashable, Sendable {
         guard index == words.count - 1, let value = v4(word) else { return nil }
         sides[sides.count - 1] += [UInt16(value >> 16), UInt16(value & 0xFFFF)]
       } else {
-        guard word.utf8.count <= 4, word.utf8.allSatisfy({ $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "-") }),
-          let value = UInt16(word, radix: 16)
-        else { return nil }
+        guard word.utf8.count <= 4, let value = UInt16(digits: word, radix: 16) else { return nil }
         sides[sides.count - 1].append(value)
       }
     }

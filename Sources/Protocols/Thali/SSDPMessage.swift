@@ -38,10 +38,7 @@ public struct ServiceName: Hashable, Sendable {
       guard let uuid = uuid(parts[1]) else { return nil }
       self.init(uuid: uuid)
     case ("data", 3):
-      // `UInt32` reads a sign, too.
-      guard let uuid = uuid(parts[1]), parts[2].utf8.allSatisfy({ $0 > 47 && $0 < 58 }),
-        let generation = UInt32(parts[2])
-      else { return nil }
+      guard let uuid = uuid(parts[1]), let generation = UInt32(digits: parts[2]) else { return nil }
       self.init(uuid: uuid, generation: generation)
     default: return nil
     }
@@ -139,7 +136,7 @@ public enum SSDPMessage: Hashable, Sendable {
       }
     case "M-SEARCH * HTTP/1.1":
       guard head.value("ST") == Self.serviceType, head.value("MAN") == "\"ssdp:discover\"" else { throw .otherService }
-      let wait = head.value("MX").flatMap { UInt16($0) } ?? 1
+      let wait = head.value("MX").flatMap { UInt16(digits: $0) } ?? 1
       let own = head.value("S")
       self = .search(
         try own.map { (text) throws(Drop) in try Self.name(text) }, maximumWait: min(Int(wait), Self.longestWait))

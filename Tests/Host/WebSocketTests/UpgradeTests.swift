@@ -121,8 +121,11 @@ struct UpgradeTests {
       Issue.record("refused")
       return
     }
+    var strict = client
     #expect(client.receive(Array(response.dropLast(1))) == .wait)
     #expect(client.receive([10, 0x82]) == .accepted(rest: [0x82]))
+    let signed = Array("HTTP/1.1 +101".utf8) + response.dropFirst("HTTP/1.1 101".utf8.count)
+    #expect(strict.receive(signed) == .refused("The server's answer is not HTTP."))
   }
 
   @Test("The WebSocket client refuses an upgrade answer to another key, with another status, or without an end")

@@ -182,7 +182,8 @@ struct SessionTests {
       (["mark", "x"], .illFormatted), (["newuser", "king"], .illFormatted),
       (["vouch", "abcdef01", "00"], .illFormatted),
       (["gc", "now"], .illFormatted), (["cat", "../x"], .illFormatted), (["cat", "nothing"], .failure),
-      (["blob", "../x"], .illFormatted), (["trace", "resize", "0"], .illFormatted), (["users"], .failure),
+      (["blob", "../x"], .illFormatted), (["trace", "resize", "0"], .illFormatted),
+      (["trace", "resize", "+5"], .illFormatted), (["trace", "filter", "+1"], .illFormatted), (["users"], .failure),
       (["who"], .failure), (["iam", "x"], .failure),
     ]
     for (arguments, result) in rows {

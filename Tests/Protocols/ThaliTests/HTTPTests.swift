@@ -174,6 +174,7 @@ struct HTTPTests {
     #expect(try meaning("503 Busy\r\nRetry-After: 120") == .busy(seconds: 120))
     #expect(try meaning("503 Busy\r\nRetry-After: 65000") == .busy(seconds: 3600))
     #expect(try meaning("503 Busy\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT") == .busy(seconds: 30))
+    #expect(try meaning("503 Busy\r\nRetry-After: +120") == .busy(seconds: 30))
     #expect(try meaning("503 Busy\r\nRetry-After: 0") == .busy(seconds: 1))
   }
 

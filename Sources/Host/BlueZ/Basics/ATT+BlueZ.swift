@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Radio
 
@@ -62,7 +63,7 @@ extension ATTError {
     let bytes = Array(words.utf8)
     let mark = bytes.indices.dropFirst().last { bytes[$0 - 1] == UInt8(ascii: "0") && bytes[$0] == UInt8(ascii: "x") }
     guard let mark, words.holds("att error"), bytes.count - mark <= 3 else { return nil }
-    return UInt8(String(decoding: bytes[(mark + 1)...], as: UTF8.self), radix: 16)
+    return UInt8(digits: String(decoding: bytes[(mark + 1)...], as: UTF8.self), radix: 16)
   }
 }
 

@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Journal
 import Loop
@@ -58,8 +59,7 @@ extension DeviceAddress {
   /// Parses `00:11:22:33:44:55`; nil for any other text.
   init?(text: String) {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-    // `UInt8` reads a sign, too.
-    let octets = parts.compactMap { $0.utf8.count == 2 && $0.allSatisfy(\.isHexDigit) ? UInt8($0, radix: 16) : nil }
+    let octets = parts.compactMap { $0.utf8.count == 2 ? UInt8(digits: $0, radix: 16) : nil }
     guard octets.count == Self.size, parts.count == Self.size else { return nil }
     self.init(octets.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }

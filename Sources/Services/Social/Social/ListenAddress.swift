@@ -1,4 +1,5 @@
 import ASN
+import Common
 
 /// An address at which the server listens, or to which a client connects, in the syntax of the setting `Listen=`:
 ///
@@ -130,7 +131,7 @@ public struct ListenAddress: Hashable, Sendable {
     var (host, port) = (text, usual)
     // The colons of an IPv6 address are in brackets.
     if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
-      port = UInt16(text[colon...].dropFirst())
+      port = UInt16(digits: text[colon...].dropFirst())
       host = text[..<colon]
     }
     guard let port, port > 0 else { return nil }

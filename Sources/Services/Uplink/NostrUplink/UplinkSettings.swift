@@ -1,3 +1,4 @@
+import Common
 import Config
 import DBus
 import Nostr
@@ -105,8 +106,7 @@ public struct ProxyAddress: Hashable, Sendable {
   init?(_ text: String) {
     guard let colon = text.lastIndex(of: ":") else { return nil }
     let digits = text[text.index(after: colon)...]
-    // UInt16 also reads a sign.
-    guard let port = UInt16(digits), port > 0, digits.first != "+" else { return nil }
+    guard let port = UInt16(digits: digits), port > 0 else { return nil }
     switch text[..<colon] {
     case "127.0.0.1", "localhost": self.init(host: "127.0.0.1", port: port)
     case "[::1]": self.init(host: "::1", port: port)

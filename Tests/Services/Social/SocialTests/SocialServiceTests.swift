@@ -298,7 +298,7 @@ struct SocialServiceTests {
     arguments: [
       "", "unix:", "unix:a", "tcp::0", "tcp:80", "/a", "unix:/a b", "unix:/a?dialect=x", "unix:/a?b", "ws:/a",
       "wss:localhost", "tcp:example.org", "tcp:a..b:80", "tcp:-a:80", "tcp:a_b:80", "tcp:127.0.0.1:70000",
-      "unix://host/a", "tcp:[1.2.3.4]:5",
+      "unix://host/a", "tcp:[1.2.3.4]:5", "tcp:127.0.0.1:+80", "tcp:[::1]:+80",
     ])
   func badAddresses(text: String) { #expect(ListenAddress(text) == nil) }
 
