@@ -57,13 +57,17 @@ final class RelayConnections {
     secret = Base64URL.encode(random.bytes(16))
   }
 
-  /// Sets the certificates by which relays are trusted.
+  /// Whether certificates have been read. Without them no relay is trusted.
+  var hasTrust: Bool { trust != nil }
+
+  /// Sets the certificates by which relays are trusted. If they cannot be read, the present ones stay in use.
   ///
   /// - Parameter file: a PEM file; nil: those of the system.
   /// - Returns: whether they could be read.
   func setTrust(file: String?) -> Bool {
-    trust = TLSTrust(file: file)
-    return trust != nil
+    guard let trust = TLSTrust(file: file) else { return false }
+    self.trust = trust
+    return true
   }
 
   func connect(_ link: RelayLink) {

@@ -154,9 +154,14 @@ final class UplinkService {
   func apply(_ settings: UplinkSettings) { setTrust(settings.trustedCertificates) }
 
   private func setTrust(_ file: String?) {
-    trustProblem =
-      connections.setTrust(file: file)
-      ? nil : "The certificates \(file ?? "of the system") cannot be read, so that no relay is trusted."
+    if connections.setTrust(file: file) {
+      trustProblem = nil
+    } else {
+      let problem = "The certificates \(file ?? "of the system") cannot be read"
+      trustProblem =
+        connections.hasTrust
+        ? "\(problem). Those that were read before stay in use." : "\(problem), so that no relay is trusted."
+    }
     changed()
   }
 
@@ -526,13 +531,15 @@ final class UplinkService {
 
   /// Sentences for `systemctl status`, which every user can read. They name no relay and no peer.
   var statusLine: String {
+    let state: String
     switch status {
-    case .starting: "The keys are being read."
-    case .ready: route == .clearnet ? "Relays are connected WITHOUT a proxy." : "Relays are connected."
-    case .idle: "No mutual favourite has a Nostr key: nothing is connected."
-    case .connecting: "No relay is connected yet."
-    case .failed, .noMesh, .waitingForProxy: reason(namesRelays: false)
+    case .starting: state = "The keys are being read."
+    case .ready: state = route == .clearnet ? "Relays are connected WITHOUT a proxy." : "Relays are connected."
+    case .idle: state = "No mutual favourite has a Nostr key: nothing is connected."
+    case .connecting: state = "No relay is connected yet."
+    case .failed, .noMesh, .waitingForProxy: return reason(namesRelays: false)
     }
+    return trustProblem.map { "\(state) \($0)" } ?? state
   }
 
   private func update() {

@@ -467,4 +467,34 @@ struct UplinkServiceTests {
     ann.clock.advance(by: .seconds(30))
     #expect(ann.service.reason.contains("No relay is reached"))
   }
+
+  @Test("A reload whose certificates cannot be read keeps those in use, and the status names the problem")
+  @LoopActor
+  func unreadableCertificates() throws {
+    let folder = try Self.folder()
+    let (relay, ann, bob) = try Self.pair(folder)
+    var settings = UplinkSettings()
+    settings.trustedCertificates = folder.path("missing.pem")
+    ann.service.apply(settings)
+    #expect(ann.service.status == .ready && ann.service.reason.contains("missing.pem cannot be read. Those"))
+    #expect(ann.service.statusLine.contains("missing.pem cannot be read"))
+    relay.isThere = false
+    relay.hangUp()
+    ann.clock.advance(by: .seconds(30))
+    #expect(ann.send(Self.packet, to: bob.key) == [nil])
+    relay.isThere = true
+    ann.clock.advance(by: .seconds(120))
+    #expect(bob.mesh.delivered.map(\.text) == [Self.packet])
+    settings.trustedCertificates = folder.path("trust.pem")
+    ann.service.apply(settings)
+    #expect(!ann.service.reason.contains("cannot be read") && !ann.service.statusLine.contains("cannot be read"))
+  }
+
+  @Test("An uplink that has never read certificates trusts no relay, and says that")
+  @LoopActor
+  func noCertificates() throws {
+    let clock = HandClock()
+    let ann = UplinkStand(clock, try FakeRelay(clock), trust: try ScratchFolder().path("missing.pem"))
+    #expect(ann.service.reason.contains("missing.pem cannot be read, so that no relay is trusted."))
+  }
 }
