@@ -205,7 +205,9 @@ extension MeshEngine {
 
   private mutating func handle(_ payload: NoisePayload, from peer: PeerID, _ turn: inout Turn) {
     switch payload {
-    case .privateMessage(let message): handlePrivateMessage(message, from: peer, &turn)
+    case .privateMessage(let message):
+      noteNoticeTime(of: message, from: peer, turn)
+      handlePrivateMessage(message, from: peer, &turn)
     case .delivered(let id): handleReceipt(id, from: peer, isRead: false, &turn)
     case .read(let id): handleReceipt(id, from: peer, isRead: true, &turn)
     case .file(let file):

@@ -830,6 +830,23 @@ extension MeshEngine {
     _ = uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
   }
 
+  /// The time of a peer's latest favourite notice, in milliseconds since 1970; 0 if it is unknown.
+  ///
+  /// - Parameter time: the current time, in milliseconds since 1970.
+  public func noticeTime(of peer: PeerID, at time: UInt64) -> UInt64 { uplink.noticeTime(of: peer, at: time) }
+
+  /// Records the time of a peer's latest favourite notice from an earlier run, in milliseconds since 1970. Relays may
+  /// deliver older notices once more.
+  public mutating func note(noticeTime: UInt64, of peer: PeerID) {
+    uplink.noteNotice(of: peer, at: noticeTime, isFavourite: favourites.contains(peer))
+  }
+
+  /// Records the time of a message from a session in the mesh, if it is a favourite notice and the clock is right.
+  mutating func noteNoticeTime(of message: PrivateMessage, from peer: PeerID, _ turn: Turn) {
+    guard canSend, FavoriteNotice(text: message.text) != nil else { return }
+    uplink.noteNotice(of: peer, at: turn.time, isFavourite: favourites.contains(peer))
+  }
+
   /// Records what a favourite notice means for the uplink. The program erases the packets for a peer that is no longer
   /// a mutual favourite, so they must be handed over again if it becomes one.
   private mutating func noteUplink(_ notice: FavoriteNotice, of peer: PeerID, _ turn: inout Turn) {

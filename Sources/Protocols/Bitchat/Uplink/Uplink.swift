@@ -37,7 +37,8 @@ struct Uplink: Sendable {
   /// to the sender.
   private var brought = RecentPackets<ReceivedMessage>(limit: Uplink.broughtLimit, lifetime: .seconds(26 * 3600))
   private var due: Instant?
-  /// Timestamp of the latest favourite notice that came over the uplink, by peer.
+  /// Time of the latest favourite notice of each peer, in milliseconds since 1970: the packet's timestamp if it came
+  /// over the uplink, the arrival if it came in the mesh.
   private var noticed: [PeerID: UInt64] = [:]
 
   /// Next time at which packets may be passed to the program; nil if there is none.
@@ -74,6 +75,25 @@ struct Uplink: Sendable {
   }
 
   func key(of peer: PeerID) -> String? { keys[peer] }
+
+  /// Records the time of a favourite notice that came in the mesh, or in an earlier run.
+  ///
+  /// - Parameters:
+  ///   - time: the time of the notice, in milliseconds since 1970.
+  ///   - isFavourite: whether the peer is a favourite. At the limit, times of other peers are not recorded.
+  mutating func noteNotice(of peer: PeerID, at time: UInt64, isFavourite: Bool) {
+    guard noticed[peer] != nil || isFavourite || noticed.count < Self.keyLimit else { return }
+    noticed[peer] = max(time, noticeTime(of: peer, at: time))
+  }
+
+  /// The time of a peer's latest favourite notice, in milliseconds since 1970; 0 if it is unknown. A time too far in
+  /// the future stems from a wrong clock of this node, and does not count.
+  ///
+  /// - Parameter time: the current time, in milliseconds since 1970.
+  func noticeTime(of peer: PeerID, at time: UInt64) -> UInt64 {
+    guard let noticed = noticed[peer], noticed <= time &+ Self.latest else { return 0 }
+    return noticed
+  }
 
   /// Withdraws the packets for a forgotten peer.
   mutating func forget(_ peer: PeerID) -> [Intent] {
@@ -265,7 +285,7 @@ struct Uplink: Sendable {
     }
     switch payload {
     case .privateMessage(let message):
-      if FavoriteNotice(text: message.text) != nil { try order(packet.timestamp, of: peer) }
+      if FavoriteNotice(text: message.text) != nil { try order(packet.timestamp, of: peer, at: view.time) }
       brought.insert(ReceivedMessage(sender: peer, id: message.id), at: view.now)
       return [.count(\.uplink.received), .handlePrivateMessage(message, from: peer)]
     case .delivered(let id): return [.count(\.uplink.received), .handleReceipt(id, from: peer, isRead: false)]
@@ -274,10 +294,10 @@ struct Uplink: Sendable {
     }
   }
 
-  /// Drops a favourite notice that is older than another one of its sender. Relays send stored messages in any order,
-  /// and after a restart once more: an old notice must not revoke a newer one.
-  private mutating func order(_ timestamp: UInt64, of peer: PeerID) throws(UplinkRefusal) {
-    guard timestamp >= noticed[peer, default: 0] else { throw .date }
+  /// Drops a favourite notice that is older than the latest one of its sender, over the uplink or in the mesh. Relays
+  /// send stored messages in any order, and after a restart once more: an old notice must not revoke a newer one.
+  private mutating func order(_ timestamp: UInt64, of peer: PeerID, at time: UInt64) throws(UplinkRefusal) {
+    guard timestamp >= noticeTime(of: peer, at: time) else { throw .date }
     noticed[peer] = timestamp
   }
 }

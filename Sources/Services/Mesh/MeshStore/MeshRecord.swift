@@ -13,7 +13,7 @@ import Crypto
 ///        4 pin        8 peer, 32 signing key; 1 if the peer has proven it
 ///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname; earlier releases end here;
 ///                     1 contacts, 1+n nickname when it was verified, 1 held names: of each 1+n;
-///                     1+n key for the uplink, if it has one
+///                     1+n key for the uplink, if it has one; 8 time of its latest favourite notice, if both are known
 ///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
 ///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
 ///                     1, where its date may be wrong
@@ -174,6 +174,9 @@ extension PeerMarks {
     guard !reader.isAtEnd else { return }
     uplinkKey = try reader.shortText("key for the uplink")
     guard !uplinkKey.isEmpty else { throw .badValue("key for the uplink") }
+    guard !reader.isAtEnd else { return }
+    noticedAt = try reader.u64be()
+    guard noticedAt > 0 else { throw .badValue("time of the notice") }
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -189,7 +192,9 @@ extension PeerMarks {
     let held = nicknameHistory.suffix(Self.nicknameHistoryLimit)
     writer.u8(UInt8(held.count))
     for name in held { try writer.short(name.utf8, "held name") }
-    if !uplinkKey.isEmpty { try writer.short(uplinkKey.utf8, "key for the uplink") }
+    guard !uplinkKey.isEmpty else { return }
+    try writer.short(uplinkKey.utf8, "key for the uplink")
+    if noticedAt > 0 { writer.u64be(noticedAt) }
   }
 }
 

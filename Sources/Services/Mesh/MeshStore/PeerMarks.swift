@@ -53,6 +53,9 @@ public struct PeerMarks: Hashable, Sendable {
   public var nicknameHistory: [String] = []
   /// Key of the peer for the uplink, as text of at most 255 bytes; empty if the peer has stated none.
   public var uplinkKey = ""
+  /// Time of the peer's latest favourite notice, in milliseconds since 1970; 0 if it is unknown. It is stored only for
+  /// a peer with an uplink key, because older notices can arrive only over the uplink.
+  public var noticedAt: UInt64 = 0
   /// Time of the last contact, in milliseconds since 1970.
   public var seenAt: UInt64
 

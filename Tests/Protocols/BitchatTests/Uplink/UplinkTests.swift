@@ -323,6 +323,34 @@ struct UplinkTests {
     #expect(hall.nodes[0].offered.contains { $0.id.kind == .message })
   }
 
+  @Test("A favourite notice over the uplink that is older than one in the mesh is dropped, also after a restart")
+  func olderThanMesh() throws {
+    var (hall, _) = try pair()
+    let (ann, bob) = (hall.nodes[0].id, hall.nodes[1].id)
+    let message = try PrivateMessage(id: MessageID("removed"), text: FavoriteNotice(isFavorite: false).text)
+    // Bob's notice in the mesh came about 600 s ago.
+    let old = try EmbeddedPacket(
+      .privateMessage(message), from: bob, to: ann, timestamp: hall.time - 3_600_000
+    ).text()
+    #expect(hall.bring(old, from: Self.keys[1], to: 0) == .date)
+    let noticeTime = hall.nodes[0].engine.noticeTime(of: bob, at: hall.time)
+    #expect(noticeTime > hall.time - 700_000 && noticeTime < hall.time - 500_000)
+    hall.restart(0)
+    hall.handle(.favourite(bob, true), at: 0)
+    hall.nodes[0].engine.note(uplinkKey: Self.keys[1], of: bob, at: hall.now)
+    hall.nodes[0].engine.note(noticeTime: noticeTime, of: bob)
+    #expect(hall.bring(old, from: Self.keys[1], to: 0) == .date)
+    let new = try EmbeddedPacket(.privateMessage(message), from: bob, to: ann, timestamp: hall.time - 60_000).text()
+    #expect(hall.bring(new, from: Self.keys[1], to: 0) == nil)
+  }
+
+  @Test("A notice time further in the future than the clocks of peers may differ does not block later notices")
+  func noticeOfWrongClock() throws {
+    var (hall, _) = try pair()
+    hall.nodes[0].engine.note(noticeTime: hall.time + 86_400_000, of: hall.nodes[1].id)
+    try bring(FavoriteNotice(isFavorite: false, npub: nil), as: "removed", in: &hall)
+  }
+
   @Test("A message whose recipient states another key is withdrawn, and handed over for that key")
   func otherKey() throws {
     var (hall, _) = try pair()

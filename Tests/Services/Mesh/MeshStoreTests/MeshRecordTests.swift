@@ -26,8 +26,10 @@ struct MeshRecordTests {
     renamed.nicknameHistory = (1...8).map { "name \($0)" }
     var favourite = renamed
     favourite.uplinkKey = "npub1" + String(repeating: "q", count: 58)
+    var noticed = favourite
+    noticed.noticedAt = Sample.time
     return [
-      .peer(renamed), .peer(favourite), .uplinkKey(favourite.uplinkKey),
+      .peer(renamed), .peer(favourite), .peer(noticed), .uplinkKey(favourite.uplinkKey),
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)),
       .pin(Sample.peer(1), try Sample.key(1), isProven: true), .peer(try Sample.marks(1)), .peer(empty),
@@ -88,8 +90,9 @@ struct MeshRecordTests {
   }
 
   /// Returns the shortened forms of a record that are valid as well. They are a pin without its proof, a message or
-  /// an envelope without the mark of the device that delivered it, and a peer that ends after its nickname or without
-  /// its uplink key. A waiting message may end after its pieces, or lack the byte for a wrong date.
+  /// an envelope without the mark of the device that delivered it, and a peer that ends after its nickname, without its
+  /// uplink key, or without the time of its notice. A waiting message may end after its pieces, or lack the byte for a
+  /// wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
     switch record {
     case .pin(_, _, isProven: true): return [Array(try record.bytes().dropLast())]
@@ -100,8 +103,9 @@ struct MeshRecordTests {
     if case .peer(let marks) = record {
       let names = 3 + marks.verifiedName.utf8.count + marks.nicknameHistory.map { 1 + $0.utf8.count }.reduce(0, +)
       let key = marks.uplinkKey.isEmpty ? 0 : 1 + marks.uplinkKey.utf8.count
+      let time = marks.uplinkKey.isEmpty || marks.noticedAt == 0 ? 0 : 8
       let bytes = try record.bytes()
-      return [bytes.dropLast(names + key), bytes.dropLast(key)].map { Array($0) }
+      return [bytes.dropLast(names + key + time), bytes.dropLast(key + time), bytes.dropLast(time)].map { Array($0) }
     }
     guard case .outgoing(let message) = record else { return [] }
     let mark = message.isDated ? 0 : 1
@@ -116,6 +120,19 @@ struct MeshRecordTests {
     (marks.contacts, marks.verifiedName, marks.nicknameHistory) = (.wasWrittenTo, "mallory", ["mallory"])
     let bytes = try #require(try Self.shorterForms(of: .peer(marks)).first)
     (marks.contacts, marks.verifiedName, marks.nicknameHistory) = ([], "", [])
+    guard case .peer(let read) = try MeshRecord(reading: bytes) else {
+      Issue.record("another kind")
+      return
+    }
+    #expect(read == marks)
+  }
+
+  @Test("A peer record of an earlier release is read without the time of its latest favourite notice")
+  func earlierNotice() throws {
+    var marks = try Sample.marks(3, isFavourite: true)
+    (marks.uplinkKey, marks.noticedAt) = ("npub1" + String(repeating: "q", count: 58), Sample.time)
+    let bytes = try #require(try Self.shorterForms(of: .peer(marks)).last)
+    marks.noticedAt = 0
     guard case .peer(let read) = try MeshRecord(reading: bytes) else {
       Issue.record("another kind")
       return

@@ -148,6 +148,26 @@ struct UplinkServiceTests {
     #expect(carriers[0].packets.last?.id == first.id)
   }
 
+  @Test("After a restart, a relay's copy of an old favourite notice does not revoke a newer one from the mesh")
+  @LoopActor
+  func oldNotice() throws {
+    let folder = try ScratchFolder()
+    let village = Village()
+    let (houses, carriers) = try Self.apart(village, directory: folder.path("state"))
+    let (ann, bob) = (houses[0], houses[1].id)
+    let noticedAt = try #require(ann.mesh.peers.marks[bob]?.noticedAt)
+    #expect(noticedAt > 0)
+    village.time.advance(by: .seconds(5))
+    village.restart(ann, "ann", directory: folder.path("state"))
+    #expect(village.wait { ann.mesh.state == .alone })
+    #expect(ann.mesh.peers.marks[bob]?.noticedAt == noticedAt)
+    let message = try PrivateMessage(
+      id: BitchatWire.MessageID("removed"), text: FavoriteNotice(isFavorite: false).text)
+    let old = try EmbeddedPacket(.privateMessage(message), from: bob, to: ann.id, timestamp: noticedAt - 60_000).text()
+    #expect(throws: UplinkRefusal.date) { try ann.mesh.uplink.received(old, from: carriers[1].key) }
+    #expect(ann.mesh.peers.marks[bob]?.isFavouriteOfPeer == true)
+  }
+
   @Test("An uplink program that disconnects gets nothing more, and the next one gets the waiting messages")
   @LoopActor
   func programs() throws {

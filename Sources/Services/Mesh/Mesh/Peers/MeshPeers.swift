@@ -85,6 +85,7 @@ final class MeshPeers {
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
       if marks.isFavouriteOfPeer { engine.favour(by: marks.peer, true) }
       if !marks.uplinkKey.isEmpty { engine.note(uplinkKey: marks.uplinkKey, of: marks.peer, at: now) }
+      if marks.noticedAt > 0 { engine.note(noticeTime: marks.noticedAt, of: marks.peer) }
     }
   }
 
@@ -342,12 +343,14 @@ final class MeshPeers {
       return node.handle(.notTaken(id, from: peer))
     }
     unkeptNotices[peer, default: []].append(id)
+    let noticedAt = node.engine?.noticeTime(of: peer, at: node.time) ?? 0
     mark(
       peer, then: { [weak self] in self?.keptNotice(id, from: peer) },
       {
         $0.isFavouriteOfPeer = notice.isFavorite
         // A notice without a key does not revoke an earlier one.
         if let key = notice.npub { $0.uplinkKey = key }
+        if noticedAt > 0 { $0.noticedAt = noticedAt }
       })
   }
 
