@@ -44,7 +44,8 @@ final class Daemon: DaemonBody {
     self.configuration = configuration
     radioBus = BusConnection(address: address, limits: BusSettings.radio, purpose: " for the radio")
     self.bus = bus
-    bus.objects.access = ServiceAccess.rule(checked: Set(list.kinds.flatMap { $0.checkedInterfaces }))
+    let checked: Set<String> = Set(list.kinds.flatMap { $0.checkedInterfaces })
+    bus.objects.access = ServiceAccess.rule(checked: checked, charged: checked)
     radioBus.objects.access = ServiceAccess.rule()
     driver = Self.driver(
       configuration[RadioSettings.self], radioBus, privileges,

@@ -57,11 +57,13 @@ struct CallBudgetTests {
     // A clock that does not advance.
     let service = BusConnection(address: .address(bus.address), scheduler: HandClock(), limits: limits)
     service.objects.access = AccessRule(
-      refusal: "No.", isOpen: { $0.interface == "org.example.Open1" }, allows: { _ in true })
+      refusal: "No.", isOpen: { $0.interface == "org.example.Open1" || $0.interface == "org.example.Charged1" },
+      isCharged: { $0.interface == "org.example.Charged1" }, allows: { _ in true })
     let object = service.objects.export(
       "/org/example",
       interfaces: [
         Interface("org.example.Open1", methods: [Method("Write", returning: { _ in [] })]),
+        Interface("org.example.Charged1", methods: [Method("Use", returning: { _ in [] })]),
         Interface(
           "org.example.Thing1",
           methods: [
@@ -105,6 +107,12 @@ struct CallBudgetTests {
     for method in ["Tell", "Hand", "Tell", "Hand"] { #expect(await error(modest, "org.example.Thing1", method) == nil) }
     #expect(await error(modest, "org.example.Thing1", "Do")?.is(.limitExceeded) == true)
     for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
+    #expect(await error(greedy, "org.example.Charged1", "Use")?.is(.limitExceeded) == true)
+    let exemption = service.objects.exempt(try #require(greedy.uniqueName))
+    for _ in 0..<60 { #expect(await error(greedy, "org.example.Charged1", "Use") == nil) }
+    #expect(await error(greedy, "org.example.Thing1", "Do")?.is(.limitExceeded) == true)
+    exemption.cancel()
+    #expect(await error(greedy, "org.example.Charged1", "Use")?.is(.limitExceeded) == true)
   }
 
   @Test("After each long call the event loop runs its other work")

@@ -97,6 +97,9 @@ final class AccessGate {
 public struct AccessRule: Sendable {
   /// Whether a call is passed to its method without a check of the caller: the method performs its own check.
   public let isOpen: @Sendable (Message) -> Bool
+  /// Whether a call that `isOpen` permits costs points of its caller's budget, unless the caller is exempt:
+  /// ``ObjectTree/exempt(_:)``. Other open calls cost nothing.
+  public let isCharged: @Sendable (Message) -> Bool
   /// Whether a program with these credentials belongs to the group: it may call methods, set properties and read
   /// everything.
   public let allows: @Sendable (Credentials) -> Bool
@@ -108,11 +111,13 @@ public struct AccessRule: Sendable {
 
   public init(
     refusal: String, isOpen: @escaping @Sendable (Message) -> Bool = { _ in false },
+    isCharged: @escaping @Sendable (Message) -> Bool = { _ in false },
     views: @escaping @Sendable (Credentials) -> Bool = { _ in false },
     allows: @escaping @Sendable (Credentials) -> Bool
   ) {
     self.refusal = refusal
     self.isOpen = isOpen
+    self.isCharged = isCharged
     self.views = views
     self.allows = allows
   }

@@ -24,6 +24,8 @@ public final class ObjectTree {
 
   private var gate: AccessGate?
   private var budget: CallBudget?
+  /// Number of exemptions of each program, by its unique name.
+  private var exemptions: [String: Int] = [:]
   /// Number of calls by programs that had exceeded their budgets.
   private var throttled: UInt64 = 0
 
@@ -155,9 +157,22 @@ public final class ObjectTree {
   /// Whether the caller's budget covers the call. Calls that are open to bluetoothd cost nothing, because a phone
   /// causes them.
   private func affords(_ message: Message) -> Bool {
-    guard let access, let bus, !access.isOpen(message) else { return true }
-    return budget?.take(
-      CallBudget.price(of: message), of: message.sender ?? "", at: bus.scheduler.now) ?? true
+    guard let access, let bus else { return true }
+    let sender = message.sender ?? ""
+    if access.isOpen(message), !access.isCharged(message) || exemptions[sender] != nil { return true }
+    return budget?.take(CallBudget.price(of: message), of: sender, at: bus.scheduler.now) ?? true
+  }
+
+  /// Lets the calls that `AccessRule.isCharged` charges cost one program nothing, until the result is cancelled or
+  /// released. The budgets of other programs do not change.
+  ///
+  /// - Parameter program: the unique name of the program.
+  public func exempt(_ program: String) -> Registration {
+    exemptions[program, default: 0] += 1
+    return Registration { [weak self] in
+      guard let self, let count = self.exemptions[program] else { return }
+      self.exemptions[program] = count > 1 ? count - 1 : nil
+    }
   }
 
   /// Charges a program for the size of an answer.

@@ -13,16 +13,20 @@ public enum ServiceAccess {
   ///   - group: the number of the group; nil if the machine has no such group.
   ///   - viewGroup: the number of the group of viewers; nil likewise.
   ///   - checked: interfaces whose methods check their callers themselves.
+  ///   - charged: those of the checked interfaces whose calls cost points of the caller's budget, unless the caller is
+  ///     the program that uses the object (`SoleCaller`).
   ///   - outsider: the name of a user that may not call, although it is a member of the group. The machine may get it
   ///     while the service runs.
   public static func rule(
     own: UInt32 = getuid(), group: UInt32? = number(of: group),
-    viewGroup: UInt32? = number(of: viewGroup), checked: Set<String> = [], outsider: String? = nil
+    viewGroup: UInt32? = number(of: viewGroup), checked: Set<String> = [], charged: Set<String> = [],
+    outsider: String? = nil
   ) -> AccessRule {
     AccessRule(
       refusal: "Only root and members of the group \(Self.group) may do this.",
       // bluetoothd calls the GATT objects, which refuse other programs themselves.
       isOpen: { $0.interface.map { $0.hasPrefix("org.bluez.") || checked.contains($0) } ?? false },
+      isCharged: { $0.interface.map { charged.contains($0) } ?? false },
       views: { caller in viewGroup.map(caller.gids.contains) ?? false },
       allows: { caller in
         if caller.uid == 0 || caller.uid == own { return true }

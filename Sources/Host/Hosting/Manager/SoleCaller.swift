@@ -3,13 +3,13 @@ import Glibc
 import Loop
 
 /// The one program that uses an object of this service: the first program of a permitted user that attaches, until it
-/// leaves the bus.
+/// leaves the bus. Its calls to the charged interfaces of ``ServiceAccess`` cost nothing meanwhile.
 @LoopActor
 public final class SoleCaller<Sink: AnyObject & Sendable> {
   private let bus: BusConnection
   private let users: @LoopActor () -> Set<UInt32>
   private let refusals: (denied: String, busy: String)
-  private var program: (name: String, sink: Sink, watch: Registration)?
+  private var program: (name: String, sink: Sink, watch: Registration, exemption: Registration)?
   /// Calls by programs of other users, or by programs that had to attach first.
   public private(set) var deniedCalls: UInt64 = 0
   /// Called after the program has left the bus.
@@ -58,7 +58,7 @@ public final class SoleCaller<Sink: AnyObject & Sendable> {
       program = nil
       onLeave()
     }
-    program = (name, sink, watch)
+    program = (name, sink, watch, bus.objects.exempt(name))
   }
 
   /// Fails a call with Denied.

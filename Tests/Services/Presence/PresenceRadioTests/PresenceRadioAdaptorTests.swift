@@ -23,11 +23,19 @@ private final class RadioOnBus {
   private let face: PresenceRadioAdaptor
   private let service: PresenceRadioService
 
-  init(users: @escaping @LoopActor () -> Set<UInt32> = { [getuid()] }) async throws {
+  /// - Parameter callsPerSecond: the budget of each program, with a clock that does not advance; nil: the usual limits.
+  init(callsPerSecond: Int? = nil, users: @escaping @LoopActor () -> Set<UInt32> = { [getuid()] }) async throws {
     bus = try PrivateBus()
-    server = BusConnection(address: .address(bus.address))
+    if let callsPerSecond {
+      var limits = BusLimits()
+      limits.callsPerSecond = callsPerSecond
+      server = BusConnection(address: .address(bus.address), scheduler: HandClock(), limits: limits)
+    } else {
+      server = BusConnection(address: .address(bus.address))
+    }
     server.objects.access = ServiceAccess.rule(
-      own: getuid() + 1, group: nil, checked: [PresenceRadioAdaptor.interfaceName])
+      own: getuid() + 1, group: nil, checked: [PresenceRadioAdaptor.interfaceName],
+      charged: [PresenceRadioAdaptor.interfaceName])
     server.objects.exportManager(ManagerAdaptor.path)
     var conditions = AirConditions(latency: .zero)
     conditions.streamSetup = .milliseconds(1)
@@ -104,6 +112,21 @@ struct PresenceRadioAdaptorTests {
     }
     #expect(try await radio.property("State") == .string("idle"))
     #expect(!radio.node.status.traits.isReachable)
+  }
+
+  @Test("Calls of PresenceRadio1 cost their callers points, except those of the program that uses the radio")
+  @LoopActor
+  func budgets() async throws {
+    let radio = try await RadioOnBus(callsPerSecond: 10)
+    defer { radio.close() }
+    let stranger = try await RadioOnBus.connection(radio.bus)
+    defer { stranger.close() }
+    // The first call costs a point; the calls after it are free.
+    for _ in 0..<60 { #expect(await radio.error("Silence") == "") }
+    for _ in 0..<50 { #expect(await radio.error("Silence", from: stranger) == Self.error + "Busy") }
+    #expect(await radio.error("Silence", from: stranger) == Self.error + "LimitExceeded")
+    #expect(radio.server.objects.tallies.contains(Tally("ThrottledCalls", 1)))
+    #expect(await radio.error("Silence") == "")
   }
 
   /// The users that may call.
