@@ -10,6 +10,8 @@ enum PresenceRadioCounters {
     [
       "Sightings": "advertisements that were reported to earshot-presenced",
       "SightingsTooFast": "advertisements that were not reported, because more than 100 came in a second",
+      "SightingsUnanswered":
+        "advertisements that were not reported, because earshot-presenced had not answered 32 reports",
       "OtherAdvertisements": "advertisements of the service without an address to connect to, as of iOS devices",
       "IncomingLinks": "RFCOMM links that peers opened",
       "OutgoingLinks": "RFCOMM links that were opened to peers",

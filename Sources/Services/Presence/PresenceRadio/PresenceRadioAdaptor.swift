@@ -190,12 +190,13 @@ final class BusSink: PresenceSink {
 
   init(_ name: String, _ bus: BusConnection) { (self.name, self.bus) = (name, bus) }
 
-  func sighted(_ device: DeviceAddress, generation: UInt8) {
-    guard unanswered < Self.unansweredLimit else { return }
+  func sighted(_ device: DeviceAddress, generation: UInt8) -> Bool {
+    guard unanswered < Self.unansweredLimit else { return false }
     unanswered += 1
     call("Sighted", [.string(BluetoothAddress(device.value).description), .byte(generation)]) { [weak self] in
       self?.unanswered -= 1
     }
+    return true
   }
 
   func accept(_ device: DeviceAddress, descriptor: Int32) {

@@ -10,7 +10,9 @@ import Thali
 @LoopActor
 protocol PresenceSink: AnyObject {
   /// Reports a received advertisement of a peer.
-  func sighted(_ device: DeviceAddress, generation: UInt8)
+  ///
+  /// - Returns: false if the report was dropped, because the program has not answered earlier ones.
+  func sighted(_ device: DeviceAddress, generation: UInt8) -> Bool
   /// Passes an RFCOMM link that a peer has opened. The receiver owns the descriptor of a stream socket.
   func accept(_ device: DeviceAddress, descriptor: Int32)
 }
@@ -70,6 +72,7 @@ public final class PresenceRadioService {
 
   private struct Counters {
     var scanResults: UInt64 = 0
+    var unanswered: UInt64 = 0
     var otherAdvertisements: UInt64 = 0
     var incoming: UInt64 = 0
     var outgoing: UInt64 = 0
@@ -180,6 +183,7 @@ public final class PresenceRadioService {
     let open = relays.values.map(\.received)
     return [
       Tally("Sightings", counters.scanResults), Tally("SightingsTooFast", memory.tooFast),
+      Tally("SightingsUnanswered", counters.unanswered),
       Tally("OtherAdvertisements", counters.otherAdvertisements),
       Tally("IncomingLinks", counters.incoming), Tally("OutgoingLinks", counters.outgoing),
       Tally("FailedLinks", counters.failed),
@@ -283,8 +287,11 @@ public final class PresenceRadioService {
     guard device.value != radio.publicAddress?.value,
       let version = memory.receive(device, generation, from: advertiser, at: scheduler.now)
     else { return }
-    counters.scanResults += 1
-    sink?.sighted(device, generation: version)
+    if sink?.sighted(device, generation: version) == false {
+      counters.unanswered += 1
+    } else {
+      counters.scanResults += 1
+    }
   }
 
   // MARK: Links

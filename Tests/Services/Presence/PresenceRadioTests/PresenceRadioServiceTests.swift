@@ -17,7 +17,13 @@ private final class RecordingSink: PresenceSink {
   let links = Mailbox<SocketEnd>()
   var count: Int { links.all.count }
 
-  func sighted(_ device: DeviceAddress, generation: UInt8) { scanResults.append((device, generation)) }
+  /// Whether scan results are dropped.
+  var isFull = false
+
+  func sighted(_ device: DeviceAddress, generation: UInt8) -> Bool {
+    if !isFull { scanResults.append((device, generation)) }
+    return !isFull
+  }
 
   func accept(_ device: DeviceAddress, descriptor: Int32) { links.put(SocketEnd(descriptor, device)) }
 }
@@ -168,6 +174,22 @@ private final class Observer: RadioDriverDelegate {
     other.service.scan(false)
     time.advance(by: .seconds(25))
     #expect(other.sink.scanResults.count == 3)
+  }
+
+  @Test("Scan results that the presence program cannot take are counted")
+  @LoopActor
+  func fullSink() throws {
+    let time = VirtualTime()
+    let air = AirSpace(scheduler: time, seed: 1)
+    let (machine, other) = (Machine(air, time), Machine(air, time))
+    other.sink.isFull = true
+    other.service.scan(true)
+    try machine.service.announce(5)
+    time.advance(by: .seconds(5))
+    #expect(other.count("SightingsUnanswered") > 0 && other.count("Sightings") == 0)
+    other.sink.isFull = false
+    time.advance(by: .seconds(25))
+    #expect(!other.sink.scanResults.isEmpty && other.count("Sightings") > 0)
   }
 
   @Test("A presence radio that cannot open links does not scan, reports the reason, and still announces")
