@@ -98,6 +98,13 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
     guard mayOpen else { throw .tooFast }
   }
 
+  /// Counts a message of an address that has no connection: whether it is within the rate of new connections.
+  public mutating func admit(_ address: Address, at now: Instant) -> Bool {
+    do throws(ConnectionRefusal) { try open(address, at: now) } catch { return false }
+    close(address)
+    return true
+  }
+
   /// Counts the end of a connection.
   public mutating func close(_ address: Address) {
     guard let use = uses[address], use.open > 0 else { return }
@@ -130,6 +137,11 @@ extension ConnectionLimit {
   /// The limit of HTTP connections.
   public static var httpConnections: ConnectionLimit {
     ConnectionLimit(total: Limits.httpConnections, ofOneAddress: Limits.httpConnectionsOfOneAddress)
+  }
+
+  /// The limit of datagrams of one address.
+  static var datagrams: ConnectionLimit {
+    ConnectionLimit(total: 1, rate: (Limits.datagramsOfOneAddress, .seconds(1)))
   }
 
   /// The limit of TLS handshakes that are under way.

@@ -106,6 +106,8 @@ public enum Limits {
   public static let datagramBytes = 1500
   /// Maximum number of datagrams that are read in a second.
   public static let datagramsPerSecond = 100
+  /// Maximum number of datagrams of one source address that are read in a second.
+  public static let datagramsOfOneAddress = 25
   /// Maximum length of the path of a location, in bytes.
   public static let pathBytes = 256
   /// Number of own names (USN) that are stored, so that own datagrams are recognised.

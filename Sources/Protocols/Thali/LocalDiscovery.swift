@@ -39,7 +39,7 @@ public struct LocalDiscovery: Sendable {
 
   /// Event counters.
   public struct Counters: Hashable, Sendable {
-    /// Datagrams that were not read, because there were more than 100 in a second.
+    /// Datagrams that were not read, because there were more than 100 in a second, or more than 25 of one address.
     public var tooMany: UInt64 = 0
     /// Pauses because the network passes multicast but not unicast.
     public var unicastPauses: UInt64 = 0
@@ -77,6 +77,8 @@ public struct LocalDiscovery: Sendable {
   private var lastSearch: Instant?
   private var answers: [Answer] = []
   private var bucket = TokenBucket(Limits.datagramsPerSecond)
+  /// Each source address's share of the datagrams, so that one sender does not use up those of all.
+  private var shares = ConnectionLimit<NetworkAddress>.datagrams
   /// Addresses with a failed fetch since the last success.
   private var unreachable: Set<NetworkAddress> = []
   private var lastSuccess: Instant?
@@ -153,7 +155,7 @@ public struct LocalDiscovery: Sendable {
   private mutating func receive(
     _ datagram: [UInt8], _ address: NetworkAddress, _ port: UInt16, at now: Instant
   ) -> [Intent] {
-    guard bucket.take(at: now) else {
+    guard shares.admit(address, at: now), bucket.take(at: now) else {
       counters.tooMany += 1
       return []
     }

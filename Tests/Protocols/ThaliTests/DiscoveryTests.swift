@@ -134,6 +134,21 @@ struct DiscoveryTests {
     #expect(answers.count == 32)
   }
 
+  @Test("A source of more than 25 SSDP datagrams in a second does not use up those of other sources")
+  func shares() {
+    var discovery = discovery()
+    for _ in 0..<1000 { _ = discovery.handle(.received([1], from: .v4(7), port: 4000), at: at(0)) }
+    #expect(discovery.counters.tooMany == 975 && discovery.counters[.malformed] == 25)
+    #expect(discovery.handle(.received(alive(name(9)), from: Self.other, port: 1900), at: at(0)).count == 1)
+    for _ in 0..<1000 { _ = discovery.handle(.received([1], from: .v4(7), port: 4000), at: at(1)) }
+    #expect(discovery.counters[.malformed] == 50)
+    // The shares of more addresses than can be stored do not exceed the total.
+    for host: UInt32 in 0..<5000 {
+      _ = discovery.handle(.received([1], from: .v4(0x0A00_0000 + host), port: 4000), at: at(2))
+    }
+    #expect(discovery.counters[.malformed] == 150)
+  }
+
   @Test("If unicast fails for three addresses and succeeds for none, SSDP announcements pause for 5 min")
   func unicast() {
     var discovery = discovery()

@@ -32,7 +32,8 @@ enum PresenceCounters {
     "SentDatagrams": "datagrams sent",
     "UnsentDatagrams": "datagrams that the kernel did not send",
     "DatagramsTooLong": "datagrams of more than 1,500 bytes",
-    "TooManyDatagrams": "datagrams that were not read, because more than 100 came in a second",
+    "TooManyDatagrams":
+      "datagrams that were not read, because more than 100 came in a second, or more than 25 from one address",
     "MalformedDatagrams": "datagrams that are not an HTTP head",
     "OtherServices": "datagrams of other services; most datagrams of a network are",
     "BadServiceNames": "datagrams with a missing or malformed service name",
