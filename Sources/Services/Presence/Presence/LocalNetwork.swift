@@ -82,22 +82,71 @@ struct BeaconRequests: Sendable {
   }
 }
 
+/// An address of this machine on one interface.
+struct NetworkSite: Hashable, Sendable {
+  /// Index of the interface.
+  let interface: UInt32
+  let address: IPAddress
+}
+
+/// The site that last received a datagram from each source address. At the limit, a source of the site with the most
+/// sources is forgotten, so that forged sources on one interface do not displace the peers on others.
+struct SourceSites: Sendable {
+  private let limit: Int
+  private var sites: [NetworkAddress: NetworkSite] = [:]
+  private var sources: [NetworkSite: Set<NetworkAddress>] = [:]
+
+  /// - Parameter limit: maximum number of source addresses.
+  init(limit: Int) { self.limit = limit }
+
+  /// Number of source addresses.
+  var count: Int { sites.count }
+
+  subscript(source: NetworkAddress) -> NetworkSite? { sites[source] }
+
+  /// Records that a site has received a datagram.
+  mutating func note(_ source: NetworkAddress, at site: NetworkSite) {
+    guard sites[source] != site else { return }
+    forget(source)
+    if sites.count >= limit, let other = sources.values.max(by: { $0.count < $1.count })?.first { forget(other) }
+    sites[source] = site
+    sources[site, default: []].insert(source)
+  }
+
+  private mutating func forget(_ source: NetworkAddress) {
+    guard let site = sites.removeValue(forKey: source) else { return }
+    sources[site]?.remove(source)
+    if sources[site]?.isEmpty == true { sources[site] = nil }
+  }
+
+  /// Forgets the sources of a site that is closed.
+  mutating func forget(_ site: NetworkSite) {
+    for source in sources.removeValue(forKey: site) ?? [] { sites[source] = nil }
+  }
+
+  /// The index of the interface over which a link-local IPv6 address is reached: the one that received its datagrams,
+  /// or the only one with IPv6; 0 if it is unknown.
+  ///
+  /// - Parameter open: the sites that are open.
+  func zone(of source: NetworkAddress, among open: some Collection<NetworkSite>) -> UInt32 {
+    if let site = sites[source] { return site.interface }
+    let interfaces = Set(open.filter { $0.address.isIPv6 }.map { $0.interface })
+    guard interfaces.count == 1, let interface = interfaces.first else { return 0 }
+    return interface
+  }
+}
+
 /// The network of this machine. Each usable address is a site, with a port for multicast and, during an announcement, a
 /// TCP listener. The first byte of a connection decides whether it is TLS or HTTP.
 @LoopActor
 final class LocalNetwork: PresenceNetwork {
-  private struct SiteKey: Hashable {
-    let interface: UInt32
-    let address: IPAddress
-  }
-
   @LoopActor
   private final class Site {
-    let key: SiteKey
+    let key: NetworkSite
     let port: MulticastPort
     var listener: TCPListener?
 
-    init(_ key: SiteKey, _ port: MulticastPort) { (self.key, self.port) = (key, port) }
+    init(_ key: NetworkSite, _ port: MulticastPort) { (self.key, self.port) = (key, port) }
   }
 
   /// Maximum number of connections that wait for their first byte. A further one ends the oldest, because silent
@@ -115,9 +164,8 @@ final class LocalNetwork: PresenceNetwork {
   private let settings: PresenceSettings
   private let scheduler: any Scheduler
   private var monitor: InterfaceMonitor?
-  private var sitesByKey: [SiteKey: Site] = [:]
-  /// The site that last received a datagram from each address.
-  private var sources: [NetworkAddress: SiteKey] = [:]
+  private var sitesByKey: [NetworkSite: Site] = [:]
+  private var sources = SourceSites(limit: LocalNetwork.rememberedSources)
   private var server: HTTPServer?
   private var isServing = false
   private var isPaused = false
@@ -171,16 +219,18 @@ final class LocalNetwork: PresenceNetwork {
   }
 
   private func update(_ interfaces: [NetworkInterface]) {
-    var found: [(SiteKey, String)] = []
+    var found: [(NetworkSite, String)] = []
     for interface in interfaces where isWanted(interface) {
-      found += Self.addresses(of: interface).map { (SiteKey(interface: interface.index, address: $0), interface.name) }
+      found += Self.addresses(of: interface).map {
+        (NetworkSite(interface: interface.index, address: $0), interface.name)
+      }
     }
     let wanted = found.prefix(Self.sites)
     let keys = Set(wanted.map(\.0))
     for (key, site) in sitesByKey where !keys.contains(key) {
       close(site)
       sitesByKey[key] = nil
-      sources = sources.filter { $0.value != key }
+      sources.forget(key)
     }
     var hasJoined = false
     for (key, name) in wanted where sitesByKey[key] == nil {
@@ -198,7 +248,7 @@ final class LocalNetwork: PresenceNetwork {
     if hasJoined { onEvent?(.joined) }
   }
 
-  private func open(_ key: SiteKey) throws(NetworkError) -> Site {
+  private func open(_ key: NetworkSite) throws(NetworkError) -> Site {
     let groups = SSDPGroup.allCases.filter { group in
       (settings.reads.contains(group.dialect) || settings.sends == group.dialect)
         && group.address.address.isIPv6 == key.address.isIPv6
@@ -231,7 +281,7 @@ final class LocalNetwork: PresenceNetwork {
     }
   }
 
-  private func zone(of key: SiteKey) -> UInt32 { key.address.isIPv6 && key.address.isLinkLocal ? key.interface : 0 }
+  private func zone(of key: NetworkSite) -> UInt32 { key.address.isIPv6 && key.address.isLinkLocal ? key.interface : 0 }
 
   private func close(_ site: Site) {
     for tally in site.port.counters.tallies { closedSums[tally.name, default: 0] += tally.count }
@@ -250,12 +300,9 @@ final class LocalNetwork: PresenceNetwork {
 
   // MARK: Datagrams
 
-  private func receive(_ datagram: Datagram, at key: SiteKey) {
+  private func receive(_ datagram: Datagram, at key: NetworkSite) {
     let address = NetworkAddress(datagram.source.address)
-    if sources.count >= Self.rememberedSources, sources[address] == nil, let first = sources.keys.first {
-      sources[first] = nil
-    }
-    sources[address] = key
+    sources.note(address, at: key)
     onEvent?(.datagram(datagram.bytes, from: address, port: datagram.source.port))
   }
 
@@ -345,7 +392,7 @@ final class LocalNetwork: PresenceNetwork {
 
   func endpoint(of location: Location) -> Endpoint {
     let address = location.address.address
-    let zone = address.isIPv6 && address.isLinkLocal ? sources[location.address]?.interface ?? 0 : 0
+    let zone = address.isIPv6 && address.isLinkLocal ? sources.zone(of: location.address, among: sitesByKey.keys) : 0
     return Endpoint(address, port: location.port, zone: zone)
   }
 

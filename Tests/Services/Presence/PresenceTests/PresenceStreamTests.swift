@@ -284,6 +284,26 @@ struct PresenceStreamTests {
     #expect(await Self.count("SilentConnections", of: pair.anna) >= 8)
   }
 
+  @Test("Forged sources on one interface do not displace the sources on another, and a single interface needs none")
+  func sources() {
+    let sites = [UInt32(2), 3].map {
+      NetworkSite(interface: $0, address: .v6(high: 0xFE80_0000_0000_0000, low: UInt64($0)))
+    }
+    let peer = NetworkAddress.v6(high: 0xFE80_0000_0000_0000, low: 99)
+    var sources = SourceSites(limit: 64)
+    sources.note(peer, at: sites[1])
+    for number: UInt64 in 1000..<2000 { sources.note(.v6(high: 0xFE80_0000_0000_0000, low: number), at: sites[0]) }
+    #expect(sources.count == 64 && sources.zone(of: peer, among: sites) == 3)
+    // The peer has moved to the other interface.
+    sources.note(peer, at: sites[0])
+    #expect(sources.count == 64 && sources.zone(of: peer, among: sites) == 2)
+    sources.forget(sites[0])
+    #expect(sources.count == 0 && sources[peer] == nil && sources.zone(of: peer, among: sites) == 0)
+    let other = NetworkSite(interface: 7, address: .loopback4)
+    #expect(sources.zone(of: peer, among: [sites[1], other]) == 3)
+    #expect(sources.zone(of: peer, among: [other]) == 0)
+  }
+
   @Test("A presence port that another program used is opened with the next announcement")
   @LoopActor
   func usedPort() async throws {
