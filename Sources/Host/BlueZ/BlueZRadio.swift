@@ -98,8 +98,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it
   ///     bluetoothd sends them as exactly as it can.
   ///   - preferences: for new links while an application requests fast links.
-  ///   - isDegradable: whether public messages are sent and received over D-Bus, which alters them, if there is no
-  ///     management socket.
+  ///   - isDegradable: whether non-connectable advertisements are sent and received over D-Bus, which alters them, if
+  ///     there is no management socket.
   ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
   ///   - repair: whether the kernel supports values over raw HCI.
   ///   - classic: opens sockets to peers over BR/EDR.

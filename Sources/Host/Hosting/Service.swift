@@ -20,8 +20,8 @@ public protocol Service: AnyObject, Sendable {
   nonisolated static var linkShare: LinkShare { get }
   /// The minimum and maximum links of the service with these settings; by default `linkShare`.
   nonisolated static func linkShare(in configuration: Configuration) -> LinkShare
-  /// Whether, with these settings, the service accepts a radio that alters public messages, rather than none; by
-  /// default false.
+  /// Whether, with these settings, the service accepts a radio that alters non-connectable advertisements, rather than
+  /// none; by default false.
   nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool
   /// Problems of these settings on this machine, and contradictions between settings: one sentence for each; by default
   /// none. `earshotd --check-config` reports them. The function reads the file system and must not block.

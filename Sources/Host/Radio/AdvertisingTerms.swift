@@ -24,7 +24,7 @@ public enum AdvertisingPriority: Int, CaseIterable, Hashable, Sendable, Comparab
   case network = 2
   /// The presence of this machine.
   case presence = 3
-  /// A public message.
+  /// A broadcast: a message in a non-connectable advertisement.
   case broadcast = 4
   /// A notification that may be late.
   case notify = 5

@@ -41,7 +41,8 @@ struct ShortfallWords: Hashable, Sendable {
   func shortfall(of advertisement: Advertisement) -> String? {
     guard advertisement.isConnectable else {
       return
-        "bluetoothd sends public messages as connectable, with text in scan responses\(reason). \(remedy)."
+        "bluetoothd sends non-connectable advertisements as connectable, with text in scan responses\(reason)."
+        + " \(remedy)."
     }
     if let version, version < BlueZLimit.scanResponses,
       advertisement.scanResponse.structures.contains(where: { !$0.isName })
@@ -63,7 +64,8 @@ struct ShortfallWords: Hashable, Sendable {
 
   /// The reason why bluetoothd sends no advertisements that are not connectable.
   var withheld: String {
-    "No public message is sent: bluetoothd alters it\(reason). \(remedy), or Degraded=yes in [Broadcast]."
+    "No non-connectable advertisement is sent: bluetoothd alters it\(reason)."
+      + " \(remedy), or Degraded=yes in [Broadcast]."
   }
 
   /// The reason why only some packets are reported one by one without the management socket.

@@ -64,7 +64,8 @@ final class ManagedAdvertising: AdvertisingWay {
       settings.contains(.discoverable)
       ? "\(adapter.name) is discoverable: \(adapter.hide), while earshotd is stopped."
       : "a program has made \(adapter.name) connectable: \(adapter.closeToAll), while earshotd is stopped."
-    return "Public messages are sent as connectable and from the adapter's own address, because \(who)"
+    return
+      "Non-connectable advertisements are sent as connectable and from the adapter's own address, because \(who)"
   }
 
   func owns(_ path: ObjectPath) -> Bool { false }

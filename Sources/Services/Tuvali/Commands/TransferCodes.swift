@@ -23,7 +23,7 @@ enum TransferCodes {
     case .unknown: ("The role of the other side is unknown. Only the original library uses this code.", "")
     case .walletInvalidURI:
       (
-        "The text is not the QR code of a verifier, or its key is a weak one.",
+        "The text is not the QR code of a verifier, or its key would make the shared secret zero.",
         "Scan the code that the verifier shows now."
       )
     case .walletMTU:
@@ -74,7 +74,10 @@ enum TransferCodes {
           + "phone needed the session slot, or there is no capacity.", message
       )
     case .verifierState:
-      ("The phone's key is a weak one, or the announcement of the size has too few bytes.", "Try another phone or app.")
+      (
+        "The phone's key would make the shared secret zero, or the announcement of the size has too few bytes.",
+        "Try another phone or app."
+      )
     case .verifierTransfer:
       (
         "The credential could not be opened: it was encrypted for a code that is no longer shown, is too large after "
