@@ -56,8 +56,6 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   /// The tags of a channel's event do not name that channel, or its text or nickname exceeds a limit.
   case malformedChannelEvent
-  /// The event has less proof of work than the configuration requires.
-  case noProofOfWork
 
   // MARK: This machine
 
@@ -93,7 +91,6 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
     case .rumorID: "WrongRumorIDs"
     case .contentLength: "WrongTextLengths"
     case .malformedChannelEvent: "MalformedChannelEvents"
-    case .noProofOfWork: "EventsWithoutWork"
     case .tooManyEnvelopes: "UnopenedEnvelopes"
     case .failed: "CryptoFailures"
     }

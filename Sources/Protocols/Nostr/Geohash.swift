@@ -97,23 +97,3 @@ public struct ChannelEvent: Hashable, Sendable {
     EventDraft(author: author, createdAt: time, kind: .channelPresence, tags: [["g", geohash.text]], content: "")
   }
 }
-
-/// Proof of work: an ID with leading zero bits, which costs the author time (NIP-13).
-public enum ProofOfWork {
-  /// Adds the tag `["nonce", number, bits]` with the first number that gives the ID enough zero bits. 16 bits take
-  /// 65,536 hashes on average.
-  ///
-  /// - Parameter bits: 0 to `NostrLimits.proofBits`; 0 adds nothing.
-  /// - Returns: nil if `NostrLimits.proofAttempts` numbers were tried in vain.
-  public static func added(to draft: EventDraft, bits: Int) -> EventDraft? {
-    guard bits > 0 else { return draft }
-    var draft = draft
-    let bits = min(bits, NostrLimits.proofBits)
-    draft.tags.append(["nonce", "", "\(bits)"])
-    for number in 0..<NostrLimits.proofAttempts {
-      draft.tags[draft.tags.count - 1][1] = "\(number)"
-      if EventID(hashing: draft.canonicalJSON(.escaped)).leadingZeroBits >= bits { return draft }
-    }
-    return nil
-  }
-}

@@ -21,9 +21,6 @@ public enum NostrLimits {
   /// Maximum length of a relay's challenge, and of a subscription ID, in bytes.
   public static let challengeBytes = 256
   public static let subscriptionBytes = 64
-  /// Zero bits that a proof of work may have, and hashes that are tried for it (NIP-13).
-  public static let proofBits = 16
-  public static let proofAttempts = 1 << 21
 
   // MARK: Time
 

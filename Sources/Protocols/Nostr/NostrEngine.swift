@@ -15,16 +15,12 @@ public struct NostrEngine: Sendable {
     public var sends: EnvelopeDialect = .app
     /// The forms of envelopes that are accepted.
     public var accepts: Set<EnvelopeDialect> = [.app]
-    /// Whether a relay's challenge is answered, which proves to the relay that this machine has its key (NIP-42).
-    public var answersChallenges = false
     /// Geohash channels, 4 at most.
     public var channels: [Geohash] = []
     /// The seed of the keys in geohash channels, 32 bytes; nil: channels are not used.
     public var channelSeed: SecretBytes?
     /// The name in geohash channels; nil: none is sent.
     public var nickname: String?
-    /// Number of zero bits that own channel events have, and that events of others must have. 0 means no proof of work.
-    public var proofBits = 0
 
     public init(relays: [RelayAddress]) { self.relays = relays }
   }
@@ -322,32 +318,10 @@ public struct NostrEngine: Sendable {
       return outbox.answered(id, isAccepted: isAccepted, at: now).map(Intent.init)
     case .lost(let ids):
       return ids.flatMap { outbox.answered($0, isAccepted: false, at: now) }.map(Intent.init)
-    case .challenge(let text):
+    case .challenge:
       counts.challenges += 1
-      guard let wall else { return [] }
-      return answer(text, of: link, at: now, wall)
-    case .notice(let text): return [.notice(link, text)]
-    }
-  }
-
-  /// Answers a challenge with an event that names the relay (NIP-42).
-  private mutating func answer(
-    _ challenge: String, of link: RelayLink, at now: Instant, _ wall: UnixTime
-  ) -> [Intent] {
-    guard configuration.answersChallenges, sessions[link]?.mayAuthenticate == true, let key = key(of: link) else {
       return []
-    }
-    let draft = EventDraft(
-      author: key.xOnlyKey, createdAt: wall, kind: .authentication,
-      tags: [["relay", link.address.text], ["challenge", challenge]], content: "")
-    guard let event = try? draft.signed(with: key, randomFrom: &random) else { return [] }
-    return run(link, at: now, wall) { $0.authenticate(event, $1, at: now) }
-  }
-
-  private func key(of link: RelayLink) -> Secp256k1.PrivateKey? {
-    switch link.purpose {
-    case .messages: key
-    case .channel(let geohash): channelKeys[geohash]
+    case .notice(let text): return [.notice(link, text)]
     }
   }
 
@@ -401,7 +375,6 @@ public struct NostrEngine: Sendable {
     let oldest = wall.advanced(by: .zero - NostrLimits.channelLookback - NostrLimits.clockTolerance)
     guard event.draft.createdAt >= oldest else { throw .tooOld }
     guard event.draft.createdAt <= wall.advanced(by: NostrLimits.clockTolerance) else { throw .tooNew }
-    guard event.claimedID.leadingZeroBits >= configuration.proofBits else { throw .noProofOfWork }
     let verified = try event.verified()
     seenInChannels.insert(verified.id)
     guard verified.draft.author != channelKeys[channel]?.xOnlyKey else { throw .ownMessage }
@@ -442,10 +415,7 @@ public struct NostrEngine: Sendable {
     _ draft: EventDraft, with key: Secp256k1.PrivateKey
   ) throws(NostrError) -> NostrEvent {
     do throws(CryptoError) {
-      guard let worked = ProofOfWork.added(to: draft, bits: configuration.proofBits) else {
-        throw .unavailable("a proof of work")
-      }
-      return try worked.signed(with: key, randomFrom: &random)
+      return try draft.signed(with: key, randomFrom: &random)
     } catch {
       throw .cryptoFailed("\(error)")
     }

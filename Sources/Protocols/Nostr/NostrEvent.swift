@@ -60,8 +60,6 @@ public struct EventKind: RawRepresentable, Hashable, Sendable {
   public static let channelText = EventKind(rawValue: 20000)
   /// The presence of a person in a geohash channel.
   public static let channelPresence = EventKind(rawValue: 20001)
-  /// The answer to a relay's challenge (NIP-42).
-  public static let authentication = EventKind(rawValue: 22242)
 }
 
 /// The ID of an event: the SHA-256 of its canonical JSON.
@@ -88,16 +86,6 @@ public struct EventID: Hashable, Sendable, CustomStringConvertible {
   /// 64 hexadecimal digits.
   public var hex: String { Hex.encode(bytes) }
   public var description: String { hex }
-
-  /// The number of zero bits before the first one (NIP-13).
-  public var leadingZeroBits: Int {
-    var bits = 0
-    for byte in bytes {
-      bits += byte.leadingZeroBitCount
-      if byte != 0 { break }
-    }
-    return bits
-  }
 }
 
 /// The content of an event, without its signature.

@@ -53,20 +53,17 @@ public struct EventFilter: Hashable, Sendable {
   }
 }
 
-/// A message to a relay (NIP-01, NIP-42): an array in JSON, sent as one text message of WebSocket.
+/// A message to a relay (NIP-01): an array in JSON, sent as one text message of WebSocket.
 public enum ClientMessage: Hashable, Sendable {
   case event(NostrEvent)
   case request(SubscriptionID, [EventFilter])
   case close(SubscriptionID)
-  /// The answer to a challenge: an event of the kind `authentication`.
-  case authenticate(NostrEvent)
 
   /// The message as JSON.
   public var text: String {
     var text = JSONText(controls: .escaped)
     switch self {
-    case .event(let event): Self.write("EVENT", event, to: &text)
-    case .authenticate(let event): Self.write("AUTH", event, to: &text)
+    case .event(let event): text.raw("[\"EVENT\",\(event.json)]")
     case .request(let subscription, let filters):
       text.raw("[\"REQ\",")
       text.string(subscription.text)
@@ -81,10 +78,6 @@ public enum ClientMessage: Hashable, Sendable {
       text.raw("]")
     }
     return String(decoding: text.bytes, as: UTF8.self)
-  }
-
-  private static func write(_ name: String, _ event: NostrEvent, to text: inout JSONText) {
-    text.raw("[\"\(name)\",\(event.json)]")
   }
 }
 

@@ -100,7 +100,7 @@ struct RelaySession: Sendable {
     case verdict(EventID, isAccepted: Bool)
     /// Events that the relay has neither accepted nor rejected, and will not answer.
     case lost([EventID])
-    case challenge(String)
+    case challenge
     case notice(String)
   }
 
@@ -128,7 +128,6 @@ struct RelaySession: Sendable {
     var mistakes = 0
     /// Events of ours without a verdict, with the time of sending.
     var unanswered: [EventID: Instant] = [:]
-    var hasAuthenticated = false
 
     /// When the relay must have sent something: the next stored event, or their end.
     func storedDeadline(_ subscription: Subscription) -> Instant {
@@ -262,19 +261,6 @@ struct RelaySession: Sendable {
     return [.send(.event(event))]
   }
 
-  /// Whether a challenge is answered: once for each connection.
-  var mayAuthenticate: Bool {
-    if case .open(let connection) = phase { !connection.hasAuthenticated } else { false }
-  }
-
-  /// Sends the answer to a challenge, and requests the subscription again, which the relay may have refused.
-  mutating func authenticate(_ event: NostrEvent, _ filter: EventFilter, at now: Instant) -> [Effect] {
-    guard case .open(var connection) = phase else { return [] }
-    connection.hasAuthenticated = true
-    phase = .open(connection)
-    return [.send(.authenticate(event))] + subscribe(filter, at: now)
-  }
-
   /// Requests stored events again at a time, because some were not handled.
   mutating func renew(at time: Instant) {
     guard case .open(var connection) = phase, var subscription = connection.subscription else { return }
@@ -351,7 +337,7 @@ struct RelaySession: Sendable {
       (connection.subscription, connection.former) = (nil, id)
       connection.resumption = now.advanced(by: connection.resumptionPause.next())
       self.reason = reason
-    case .challenge(let text): effects.append(.challenge(text))
+    case .challenge: effects.append(.challenge)
     }
     phase = .open(connection)
     return effects

@@ -201,18 +201,4 @@ struct ChannelTests {
     #expect(try Geohash("u4pru").hasPresence)
     #expect(try !Geohash("u4pruy").hasPresence)
   }
-
-  @Test("Proof of work adds a nonce that gives the event ID the requested number of zero bits")
-  func work() throws {
-    let draft = ChannelEvent.text(
-      "hi", in: try Geohash("u4pruy"), nickname: nil, isTeleported: false, author: try People.key(3).xOnlyKey,
-      at: People.now)
-    let worked = try #require(ProofOfWork.added(to: draft, bits: 8))
-    #expect(worked.id.leadingZeroBits >= 8)
-    #expect(worked.tags.last?.first == "nonce")
-    #expect(worked.tags.last?.last == "8")
-    #expect(ProofOfWork.added(to: draft, bits: 0) == draft)
-    let digits = "000000000e9d97a1ab09fc381030b346cdd7a142ad57e6df0b46dc9bef6c7e2d"
-    #expect(EventID(hex: digits)?.leadingZeroBits == 36)
-  }
 }

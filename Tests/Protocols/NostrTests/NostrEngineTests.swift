@@ -397,27 +397,4 @@ struct NostrEngineTests {
     #expect(world.logs[1].channelEvents.allSatisfy { $0.text == nil && $0.nickname == nil })
     #expect(world.logs[1].channelEvents.count >= 7)
   }
-
-  @Test("With proof of work configured own channel texts have it, and events without it are dropped")
-  func work() throws {
-    let channel = try Geohash("u4pruy")
-    var world = NostrWorld(relays: [NostrWorld.one])
-    for (number, bits) in [(UInt64(3), 0), (7, 8)] {
-      try world.add(number) {
-        ($0.channels, $0.channelSeed, $0.proofBits) = ([channel], Self.seed, bits)
-        if number == 7 { $0.channelSeed = SecretBytes(copying: [UInt8](repeating: 9, count: 32)) }
-      }
-    }
-    world.start()
-    for node in [0, 1] {
-      let intents = try world.nodes[node].say("from \(node)", in: channel, at: world.now, wall: world.wall)
-      world.carryOut(node, intents)
-    }
-    world.drain()
-    #expect(world.logs[0].channelEvents.map(\.text) == ["from 1"])
-    let worked = world.logs[1].channelEvents.map(\.text)
-    let dropped = world.count("EventsWithoutWork", of: 1) ?? 0
-    // One event in 256 without work has the bits by chance.
-    #expect(worked.count + Int(dropped) == 1)
-  }
 }

@@ -17,7 +17,7 @@ enum UplinkCounters {
     "PublishedEvents": "events sent to relays",
     "AcceptedEvents": "times that a relay accepted an event",
     "RejectedEvents": "times that a relay rejected an event",
-    "Challenges": "relays' requests to prove the key",
+    "Challenges": "relays' requests to prove the key, which are not answered",
     "ExpiredMessages": "messages given up after 24 h, or 8 attempts, without a receipt",
     "DroppedReceipts": "receipts that no relay accepted within 24 h",
   ]
@@ -48,7 +48,6 @@ enum UplinkCounters {
     "WrongRumorIDs": "envelopes whose message has a wrong ID",
     "WrongTextLengths": "envelopes whose text is empty or too long",
     "MalformedChannelEvents": "events of geohash channels that are malformed or of another channel",
-    "EventsWithoutWork": "events of geohash channels without the required proof of work",
     "UnopenedEnvelopes":
       "envelopes that were not opened because too many came or waited for earshotd; they are requested again",
     "CryptoFailures": "events that were dropped because a cryptographic library failed",
