@@ -13,21 +13,23 @@ struct AdvertisingPlan: Sendable {
   }
 
   enum Event: Sendable {
-    /// A request for an advertisement, to be broadcast until it is removed. `isReady`: whether its application is
+    /// Adds an advertisement, which is broadcast until it is removed. `isReady` is whether its GATT application is
     /// served.
     case add(ID, AdvertisingTerms, isReady: Bool)
-    /// A request for data of a set, which is refused after its longest wait. An active set stays in its slot.
+    /// Requests the broadcast of a set's data, which is refused after `AdvertisingTerms.longestWait`. An active set
+    /// stays in its slot.
     case say(ID, AdvertisingTerms)
-    /// The set has no data to send. It stays in its slot until a request needs the slot.
+    /// The set has no data to send at present. It stays in its slot until another request needs the slot.
     case rest(ID)
-    /// The driver broadcasts the request's advertisement: its uninterrupted time begins.
+    /// The driver has begun to broadcast the advertisement of this request, so its uninterrupted time begins.
     case began(ID)
-    /// Whether the advertisement's application is served.
+    /// The GATT application of the advertisement begins (true) or ceases (false) to be served.
     case ready(ID, Bool)
     case remove(ID)
-    /// The number of slots.
+    /// The driver reports the number of advertising slots.
     case slots(Int)
-    /// Whether a service serves a peer: requests below the priority `network` do not begin meanwhile.
+    /// A service begins (true) or ceases (false) to serve a peer. While one does, requests of a priority below
+    /// `network` do not begin.
     case serving(Bool)
     /// `deadline` is reached.
     case timer
@@ -37,17 +39,18 @@ struct AdvertisingPlan: Sendable {
     /// Show the advertisement, or the present data of its set, in this slot, replacing its content.
     case show(ID, slot: Int)
     case clear(slot: Int)
-    /// The request has reached its longest wait, and is removed.
+    /// Report that the request is removed, because it has waited for its longest wait.
     case refuse(ID)
   }
 
   /// Maximum uninterrupted time, regardless of the terms.
   private static let longestUninterrupted = Duration.seconds(4)
-  /// Duration of time slices among requests of one priority, and minimum duration of one instead of a higher priority.
+  /// Duration of a time slice among requests of equal priority, and minimum duration of a time slice that precedes a
+  /// higher priority.
   static let turn = Duration.seconds(2)
-  /// Waiting time after which a priority has a time slice instead of a higher one.
+  /// Waiting time after which requests of a priority get a time slice although requests of higher priority exist.
   private static let patience = Duration.seconds(8)
-  /// Minimum time between two time slices instead of a higher priority.
+  /// Minimum time between two time slices that are given to lower priorities.
   private static let pause = Duration.seconds(2)
   /// Interval between the starts of two time slices of broadcasts, with one slot and an advertisement of priority
   /// `person`.
@@ -57,11 +60,11 @@ struct AdvertisingPlan: Sendable {
   private var isServing = false
   /// The requests in order of arrival.
   var entries: [Entry] = []
-  /// The time since which each priority has had waiting requests, and no active ones.
+  /// For each priority that has waiting requests and no active one, the time since which this is the case.
   private var waits: [AdvertisingPriority: Instant] = [:]
-  /// When each priority last began a time slice instead of a higher one.
+  /// When each priority last began a time slice in preference to a higher one.
   private var turns: [AdvertisingPriority: Instant] = [:]
-  /// When a time slice that a priority began instead of a higher one last ended.
+  /// When the last time slice ended that a priority had in preference to a higher one.
   private var lastTurnEnd: Instant?
 
   init(slots: Int) {
@@ -85,10 +88,10 @@ struct AdvertisingPlan: Sendable {
     return since
   }
 
-  /// Whether a set sends data, or waits to send it.
+  /// Whether a set is sending data, or is waiting to send it.
   func isSaying(_ id: ID) -> Bool { shows(id) || entries.contains { $0.id == id && $0.isWaiting } }
 
-  /// The advertisements that wait, or have a time slice instead of a higher priority.
+  /// The advertisements that do not have a slot of their own: they wait, or share a slot with others in time slices.
   var sharing: Set<ID> { Set(entries.filter { !$0.isSet && ($0.isWaiting || $0.isTurn) }.map(\.id)) }
 
   mutating func handle(_ event: Event, at now: Instant) -> [Action] {
@@ -170,7 +173,8 @@ struct AdvertisingPlan: Sendable {
     }
   }
 
-  /// Records the end of a time slice, if the request had one.
+  /// Records the end of a time slice that the request had in preference to a higher priority; has no effect without
+  /// one.
   private mutating func endTurn(_ index: Int, at now: Instant) {
     guard case .onAir(let slot, let since, true) = entries[index].place else { return }
     entries[index].place = .onAir(slot: slot, since: since, isTurn: false)
@@ -259,7 +263,8 @@ struct AdvertisingPlan: Sendable {
     return (0..<slots).first { !taken.contains($0) }
   }
 
-  /// The slot of a resting set without data to send, or else of a resting set of lower priority.
+  /// The slot of a resting set that has no data to send, or otherwise of a resting set of lower priority; nil if there
+  /// is neither.
   private func slotAtRest(for entry: Entry) -> Int? {
     let resting = entries.filter { if case .resting = $0.place { true } else { false } }
     return (resting.first { !$0.isWaiting } ?? resting.first { $0.priority < entry.priority })?.slot
@@ -290,7 +295,7 @@ struct AdvertisingPlan: Sendable {
       return one == other ? left.key > right.key : one < other
     }
     for (priority, index) in overdue {
-      // A turn must not delay a broadcast whose own turn is imminent.
+      // A time slice must not delay that of a broadcast message, which is due before it would end.
       if priority != .broadcast, heads[.broadcast] != nil, let next = nextBroadcast, next > now,
         now.duration(to: next) < Self.longestUninterrupted + Self.pause
       {
@@ -319,7 +324,7 @@ struct AdvertisingPlan: Sendable {
     return turns[.broadcast]?.advanced(by: Self.broadcastPeriod)
   }
 
-  /// Ends time slices that are over, so that a request that stays in its slot no longer counts as having one.
+  /// Records the end of expired time slices. A request that stays in its slot afterwards no longer has a time slice.
   private mutating func endTurns(at now: Instant) {
     for index in entries.indices {
       if let until = entries[index].uninterruptedUntil, until <= now { endTurn(index, at: now) }
@@ -373,7 +378,7 @@ extension AdvertisingPlan.Entry {
 
   var priority: AdvertisingPriority { terms.priority }
 
-  /// When the request began to wait; nil if it does not wait.
+  /// The time at which the request began to wait; nil if it does not wait.
   private var wait: Instant? {
     switch place {
     case .waiting(let since): since
@@ -392,7 +397,7 @@ extension AdvertisingPlan.Entry {
     return since.advanced(by: isTurn ? max(asked, AdvertisingPlan.turn) : asked)
   }
 
-  /// When a request of equal priority may displace this one.
+  /// The time from which a request of equal priority may displace this one.
   var turnUntil: Instant? {
     guard case .onAir(_, let since, _) = place, let until = uninterruptedUntil else { return nil }
     return max(until, since.advanced(by: AdvertisingPlan.turn))
@@ -400,7 +405,7 @@ extension AdvertisingPlan.Entry {
 }
 
 extension AdvertisingPlan.Entry {
-  /// When a set's request is refused.
+  /// The time at which the waiting request of a set is refused.
   var due: Instant { waitingSince.advanced(by: terms.longestWait) }
 
   /// Whether the request is active and its set does not rest.
@@ -410,7 +415,8 @@ extension AdvertisingPlan.Entry {
 
   private var onAirSince: Instant { if case .onAir(_, let since, _) = place { since } else { .zero } }
 
-  /// Whether this request loses its slot before another one.
+  /// Whether this request is displaced from its slot before `other`: its priority is lower, or it has been active for
+  /// longer.
   func isBefore(_ other: Self) -> Bool {
     if priority != other.priority { return priority < other.priority }
     return (onAirSince, slot ?? 0) < (other.onAirSince, other.slot ?? 0)

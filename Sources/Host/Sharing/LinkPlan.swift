@@ -14,7 +14,7 @@ struct LinkPlan: Sendable {
     static func < (left: TenantID, right: TenantID) -> Bool { left.number < right.number }
   }
 
-  /// A service's call of `connect`.
+  /// Identifies one call of `connect` by a service.
   struct ConnectionID: Hashable, Sendable {
     let number: Int
   }
@@ -32,11 +32,11 @@ struct LinkPlan: Sendable {
     case used(LinkID, ApplicationID)
     /// A service no longer uses a link.
     case released(LinkID, User)
-    /// The service has chosen this link to release, on request.
+    /// The service released this link because it was asked to.
     case givenUp(LinkID, TenantID)
-    /// An unused link may belong to another program, and was not ended.
+    /// The driver did not end an unused link, because the link may belong to another program.
     case spared(LinkID)
-    /// An unused link is being ended.
+    /// The driver is ending an unused link.
     case cutting(LinkID)
     case applicationOpened(ApplicationID, TenantID)
     case applicationClosed(ApplicationID)
@@ -51,12 +51,12 @@ struct LinkPlan: Sendable {
   }
 
   enum Action: Hashable, Sendable {
-    /// Notify an application of a link.
+    /// Notify an application that a link begins to use it, with the start time and the MTU of the link.
     case open(ApplicationID, LinkID, BluetoothAddress, since: Instant, mtu: Int?)
     case change(ApplicationID, LinkID, mtu: Int)
     case close(User, LinkID)
     case cut(LinkID)
-    /// End an unused link if the peer made it: `cutting` or `spared` follows.
+    /// End an unused link if the peer initiated it. `cutting` or `spared` follows.
     case cutUnused(LinkID)
     /// Begin to connect.
     case attempt(ConnectionID, BluetoothAddress)
@@ -64,7 +64,7 @@ struct LinkPlan: Sendable {
     case giveUp(ConnectionID, reason: String)
     /// Refuse an attempt that has not begun. No further events follow for it.
     case refuse(ConnectionID, reason: String)
-    /// Ask a service to choose and release one of these links: `givenUp`.
+    /// Ask a service to release one of these links. The service answers with `givenUp`.
     case ask(TenantID, [LinkID])
   }
 
@@ -95,7 +95,7 @@ struct LinkPlan: Sendable {
   struct Counters: Hashable, Sendable {
     /// Links that were ended because they were unused for too long, or exceeded the limit of unused links.
     var unusedLinks: UInt64 = 0
-    /// Links that a service released for another one.
+    /// Number of links that a service released because another service needed a link.
     var yieldedLinks: UInt64 = 0
     /// Connection attempts that were refused before they began.
     var refusedAttempts: UInt64 = 0
@@ -112,7 +112,7 @@ struct LinkPlan: Sendable {
   /// The connection attempt that is under way.
   private var current: ConnectionID?
   private var nextAttempt = Instant.zero
-  /// Number of requested releases that each service has not performed yet.
+  /// Number of links that each service was asked to release and has not released yet.
   private var asked: [TenantID: Int] = [:]
 
   /// When the last event was handled.
@@ -179,7 +179,8 @@ struct LinkPlan: Sendable {
     links[link.id] = entry
     let unused = unusedLinks
     guard unused.count > limits.unusedLinks, let oldest = unused.first else { return [] }
-    // A series of new peers must not displace one that is about to use an application.
+    // Otherwise a series of connecting peers could displace a peer that has just connected and is about to use an
+    // application.
     return [cutUnused(isArriving(oldest, at: now) ? link.id : oldest)]
   }
 
@@ -231,7 +232,8 @@ struct LinkPlan: Sendable {
     return given.map { .close($0, link) } + (isLast ? end(link) : [])
   }
 
-  /// Ends links that were unused for too long, checks spared links again, and repeats unsuccessful ends.
+  /// Ends links that were unused for too long, checks spared links again, and repeats requests to end links that had no
+  /// effect.
   private mutating func cutLate(at now: Instant) -> [Action] {
     let late = unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
     let actions = late.map { cutUnused($0) }
@@ -243,7 +245,7 @@ struct LinkPlan: Sendable {
     return actions + spared.map { .cutUnused($0) } + cutAgain(at: now)
   }
 
-  /// Repeats unsuccessful ends, because the driver may have refused them.
+  /// Repeats requests to end links that are still up, because the driver may have refused them.
   private mutating func cutAgain(at now: Instant) -> [Action] {
     sortedLinks.compactMap { link in
       guard case .ending(let since, let asUnused)? = links[link]?.condition, since.advanced(by: limits.cutTime) <= now
@@ -275,7 +277,7 @@ struct LinkPlan: Sendable {
 
   // MARK: Queries
 
-  /// Links without users that are not being ended, the one unused longest first.
+  /// Links that no service uses and that are not being ended, the one unused longest first.
   var unusedLinks: [LinkID] {
     links.compactMap { link, _ in unusedSince(link).map { (link, $0) } }
       .sorted { ($0.1, $0.0.number) < ($1.1, $1.0.number) }.map(\.0)
@@ -307,7 +309,7 @@ struct LinkPlan: Sendable {
   // The budget of links. The minimum links of every active service are kept free: services above their minimum release
   // links, and links without users are ended.
 
-  /// Releases links until there is no shortage.
+  /// Asks services to release links, and ends unused links, until there is no shortage.
   private mutating func balance(at now: Instant) -> [Action] {
     var actions: [Action] = []
     while shortage(at: now) > 0 {
@@ -323,17 +325,17 @@ struct LinkPlan: Sendable {
     return actions
   }
 
-  /// Number of free links that are missing for the services' minimums. A new link may be one that a service expects,
-  /// and counts as such for `LinkLimits.arrivalTime`.
+  /// Number of links that must become free so that the services can reach their minimum numbers of links. A new link
+  /// may be one that a service expects, and counts as such for `LinkLimits.arrivalTime`.
   func shortage(at now: Instant) -> Int {
     let reserve = reserve
     return reserve - free - min(arrivals(at: now), reserve)
   }
 
-  /// Whether there will be a shortage if the new links turn out not to be expected.
+  /// Whether the absence of a shortage depends on new links that may turn out to belong to no service.
   private func dependsOnArrivals(at now: Instant) -> Bool { arrivals(at: now) > 0 && reserve - free > 0 }
 
-  /// Whether a tenant may begin to connect now.
+  /// Whether a service may begin a connection attempt now.
   func hasRoom(for tenant: TenantID, at now: Instant) -> Bool {
     guard free > 0 else { return false }
     let isNeeded = held(by: tenant) < needs(of: tenant)
@@ -347,7 +349,7 @@ struct LinkPlan: Sendable {
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 
-  /// Number of links that must be free now, for minimums that services have not reached.
+  /// Number of links that must be kept free for services that have not reached their minimum numbers of links.
   var reserve: Int {
     shares.reduce(0) { $0 + min($1.value.spare, max(0, needs(of: $1.key) - held(by: $1.key))) }
   }
@@ -367,7 +369,7 @@ struct LinkPlan: Sendable {
     return used + (isTrying ? 1 : 0)
   }
 
-  /// The service that releases the next link, with the links that it alone uses.
+  /// The service that is to release the next link, with the links that no other service uses; nil if none can.
   private var yielder: (TenantID, [LinkID])? {
     let candidates = shares.compactMap { tenant, share -> (tenant: TenantID, surplus: Int, links: [LinkID])? in
       let surplus = held(by: tenant) - needs(of: tenant) - (asked[tenant] ?? 0)

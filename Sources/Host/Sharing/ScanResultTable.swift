@@ -1,7 +1,8 @@
 import Common
 import Radio
 
-/// The received advertisers, and the reports to each scan. A value type.
+/// The received advertisers, and the times of their reports to each scan. A value type: events and time are inputs,
+/// reports are outputs.
 struct ScanResultTable: Sendable {
   struct ScanID: Hashable, Sendable, Comparable {
     let number: Int
@@ -9,7 +10,7 @@ struct ScanResultTable: Sendable {
     static func < (left: ScanID, right: ScanID) -> Bool { left.number < right.number }
   }
 
-  /// A report to a scan.
+  /// A scan result, or the loss of an advertiser, that is reported to one scan.
   struct Report: Hashable, Sendable {
     let scan: ScanID
     let event: ScanEvent
@@ -120,7 +121,7 @@ struct ScanResultTable: Sendable {
 }
 
 extension ScanResult {
-  /// Whether two scan results differ at most in signal strength.
+  /// Whether two scan results have equal data; they may differ in signal strength.
   fileprivate func saysTheSame(as other: ScanResult) -> Bool {
     var copy = other
     copy.rssi = rssi

@@ -2,10 +2,10 @@ import Common
 import Loop
 import Radio
 
-/// A tenant's advertisement.
+/// A service's advertisement on the shared radio.
 struct SharedAdvertisement {
   let advertisement: Advertisement
-  /// The set's data between two messages.
+  /// The advertising data of a set between two messages.
   var resting: Advertisement?
   /// The application that the advertisement waits for; nil if there is none.
   let application: ApplicationID?
@@ -65,7 +65,7 @@ extension SharedRadio {
 
   // MARK: Use of slots
 
-  /// Whether all advertisements of a service have had their own slots for `sharingMemory`.
+  /// Whether no advertisement of a service has waited for a slot, or shared one, within the last `sharingMemory`.
   func advertisesAll(of tenant: LinkPlan.TenantID) -> Bool {
     !advertisements.contains { id, entry in entry.owner == tenant && lastShared[id] != nil }
   }

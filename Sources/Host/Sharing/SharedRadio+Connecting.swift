@@ -61,8 +61,8 @@ extension SharedRadio {
     }
   }
 
-  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would occupy one
-  /// of the driver's connections until the link ends.
+  /// Ends a service's connection whose link continues for other services. The driver's handle is released: otherwise it
+  /// would occupy one of the driver's connections until the link ends.
   func letGo(_ id: LinkPlan.ConnectionID) {
     guard let connection = connections.removeValue(forKey: id) else { return }
     connection.end("Disconnected.", scheduler)
@@ -100,12 +100,12 @@ final class SharedLink {
   private(set) var link: (any Link)?
   /// The driver's link number, also after the handle was released; 0 until the attempt begins.
   private(set) var linkID = LinkID(0)
-  /// The operations that the service requested before the attempt began.
+  /// The operations that the service requested before its connection attempt began, in order.
   private var waiting: [@LoopActor (any Link) -> Void] = []
   /// Maximum operations that wait for an attempt.
   private static let waitingLimit = 64
   private weak var radio: SharedRadio?
-  /// The reason why the attempt is being cancelled.
+  /// The reason why the connection attempt is being cancelled; nil if it is not.
   private var reason: String?
 
   init(_ id: LinkPlan.ConnectionID, _ handler: @escaping @LoopActor (LinkEvent) -> Void, _ radio: SharedRadio) {
@@ -123,7 +123,7 @@ final class SharedLink {
     for operation in operations { operation(link) }
   }
 
-  /// Performs an operation on the link, as soon as it exists.
+  /// Performs an operation on the link, or stores it until the link exists.
   func ask(_ operation: @escaping @LoopActor (any Link) -> Void) {
     if let link {
       operation(link)
@@ -134,7 +134,7 @@ final class SharedLink {
     }
   }
 
-  /// Cancels an attempt that has begun.
+  /// Cancels a connection attempt that has begun, for this reason.
   func giveUp(_ reason: String) {
     self.reason = reason
     link?.disconnect()

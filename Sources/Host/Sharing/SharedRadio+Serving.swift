@@ -112,7 +112,7 @@ final class SharedApplication {
     if ending.remove(link) != nil { delegate?.linkClosed(link) }
   }
 
-  /// Ends the notifications of a service that stops serving.
+  /// Stops reporting events to a service that no longer serves the application.
   func close() { delegate = nil }
 }
 

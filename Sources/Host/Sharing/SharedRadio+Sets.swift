@@ -31,7 +31,7 @@ extension SharedRadio {
     withdraw(id)
   }
 
-  /// The slot that the plan has assigned.
+  /// The slot that the plan has assigned to the request; nil if it has none.
   func slot(of id: AdvertisingPlan.ID) -> Int? { advertisingPlan.onAir.first { $0.value == id }?.key }
 
   /// The reason why data was not broadcast within its longest wait.
@@ -40,7 +40,7 @@ extension SharedRadio {
     return advertisingPlan.shows(id) ? .timedOut("advertise") : .noSlot(after: wait)
   }
 
-  /// Notifies the sets that the plan or the driver has changed the slots.
+  /// Notifies all sets that the plan has reassigned slots, or that the driver has reported the content of a slot.
   func tellSets() {
     // Swift 6.0 returns nil for a key path that ends in a weak property.
     for (_, held) in sets.sorted(by: { $0.key.number < $1.key.number }) { held.set?.airChanged() }
@@ -53,7 +53,7 @@ extension SharedRadio {
   }
 }
 
-/// A tenant's set, and the state of its data.
+/// A service's advertising set on the shared radio, and the state of its data.
 @LoopActor
 final class SharedSet: AdvertisingSet {
   @LoopActor
@@ -71,7 +71,7 @@ final class SharedSet: AdvertisingSet {
   }
 
   private enum State {
-    /// The set is neither active nor about to be.
+    /// The set has no slot.
     case silent
     /// The set's data between messages is active, or about to be.
     case resting
@@ -151,7 +151,8 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
-  /// The final event of the present data, which is about to be replaced.
+  /// The data that is being sent or waits, with the event that reports its end, because new data replaces it; nil if
+  /// there is none.
   private var endOfPresent: (Airing, AiringEvent)? {
     switch state {
     case .waiting(let airing): (airing, .refused(.refused("New data replaced this data before it was advertised.")))
@@ -162,7 +163,7 @@ final class SharedSet: AdvertisingSet {
 
   // MARK: Events
 
-  /// Handles changed slots of the plan or of the driver.
+  /// Handles a change of the slots that the plan assigned, or of their content that the driver reported.
   func airChanged() {
     guard let radio else { return }
     let shown = radio.slot(of: id).flatMap { radio.confirmed[$0] }

@@ -118,7 +118,7 @@ public final class SharedRadio {
 
   // MARK: Links
 
-  /// Passes an event to the plan, and performs its actions in order.
+  /// Passes an event to the link plan, and performs the resulting actions in order.
   func decide(_ event: LinkPlan.Event) {
     for action in plan.handle(event, at: scheduler.now) { perform(action) }
     linkTimer.set(plan.deadline)

@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// A service's view of the shared radio.
+/// The shared radio as one service sees and uses it.
 @LoopActor
 public final class Tenant: Radio {
   /// The service's name, for displays of the radio's use.

@@ -1,7 +1,8 @@
 import Bytes
 import Crypto
 
-/// The encryption of the apps' envelopes. It resembles NIP-44, and is not NIP-44. Facts: bitchat.md section 11.
+/// The encryption that the phone apps use in envelopes. It resembles NIP-44, but is incompatible with it. Facts:
+/// bitchat.md section 11.
 ///
 ///     text   "v2:" and base64url, without padding, of:
 ///     nonce       24
@@ -23,8 +24,8 @@ enum AppCipher {
     return mark + Base64URL.encode(nonce + (try XChaChaPoly.seal(text, key: messageKey, nonce: nonce)))
   }
 
-  /// Decrypts a text of the owner of `sender`. The sender may have used either of the two points that its key stands
-  /// for, so both are tried.
+  /// Decrypts a text that the owner of the key `sender` encrypted. An X coordinate stands for two points, and the
+  /// sender may have used either, so both are tried.
   ///
   /// - Returns: nil for a text of another form, or one that was changed or is for another key.
   static func open(
@@ -48,7 +49,8 @@ enum AppCipher {
     try HKDF.sha256(secret: point, salt: [], info: Array("nip44-v2".utf8), count: XChaChaPoly.keySize)
   }
 
-  /// The negative of a compressed point: the same X coordinate, and the other first byte.
+  /// The negative of a point in compressed form: the X coordinate is the same, and the first byte changes between 02
+  /// and 03.
   private static func negated(_ point: SecretBytes) -> SecretBytes {
     SecretBytes(count: point.count) { (copy: UnsafeMutableRawBufferPointer) in
       point.withUnsafeBytes { copy.copyMemory(from: $0) }

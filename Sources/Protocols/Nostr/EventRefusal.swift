@@ -10,11 +10,11 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
   case wrongID
   /// The signature is not the author's.
   case wrongSignature
-  /// The kind was not requested.
+  /// The kind of the event is not one that the subscription requested.
   case wrongKind
-  /// The event is dated before the window.
+  /// The date of the event is before the accepted time window.
   case tooOld
-  /// The event is dated after the window.
+  /// The date of the event is after the accepted time window.
   case tooNew
   /// An event with this ID has already been handled.
   case replayed
@@ -23,7 +23,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   /// The tags of the gift wrap are not those of its form, or name another recipient.
   case wrapTags
-  /// The text is encrypted in a form that the configuration does not accept.
+  /// The text is encrypted in a dialect that the configuration does not accept (`EnvelopeDialect`).
   case otherForm
   /// The text of the wrap cannot be decrypted with this key.
   case wrapNotOpened
@@ -59,7 +59,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   // MARK: This machine
 
-  /// The envelope was not opened: strangers send too many, or too many messages wait for the owner.
+  /// The envelope was not opened, because too many envelopes arrived, or because too many messages wait for the owner.
   case tooManyEnvelopes
   /// A library function failed.
   case failed
@@ -96,7 +96,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
     }
   }
 
-  /// Whether a relay that checks events would not have delivered this one: the relay's fault, and not its author's.
+  /// Whether the refusal is the fault of the relay: a relay that checks events would not have delivered this one.
   var isRelayMistake: Bool {
     switch self {
     case .wrongID, .wrongSignature, .wrongKind: true

@@ -1,8 +1,8 @@
 import Bytes
 import Crypto
 
-/// An area of the earth as text in base 32, larger the shorter the text is: 1 to 12 characters in lower case. Facts:
-/// bitchat.md section 11.
+/// A geohash: an area of the earth as 1 to 12 lower-case characters in base 32. Each further character selects a
+/// smaller area. Facts: bitchat.md section 11.
 public struct Geohash: Hashable, Sendable, CustomStringConvertible {
   public let text: String
 
@@ -17,7 +17,8 @@ public struct Geohash: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String { text }
 
-  /// Whether presence is published here. In a smaller area it would disclose the position of a person.
+  /// Whether presence is published in the channel of this geohash. For a smaller area it would disclose a person's
+  /// position.
   public var hasPresence: Bool { text.utf8.count <= NostrLimits.presenceCharacters }
 
   /// This machine's key in the channel of this geohash. Keys of different channels cannot be linked without the seed.
@@ -54,7 +55,7 @@ public struct ChannelEvent: Hashable, Sendable {
   /// The text; nil for presence.
   public let text: String?
   public let nickname: String?
-  /// Whether the author states to be elsewhere.
+  /// Whether the author has marked the text with the tag `teleport`: the author is not in the area of the geohash.
   public let isTeleported: Bool
   public let id: EventID
 
@@ -82,7 +83,7 @@ public struct ChannelEvent: Hashable, Sendable {
     isTeleported = draft.tags.contains { $0.count >= 2 && $0[0] == "t" && $0[1] == "teleport" }
   }
 
-  /// A text for a channel, to be signed. An empty nickname is left out, as the iOS app does.
+  /// The unsigned event of a text in a channel. An empty nickname is left out, as the iOS app does.
   static func text(
     _ text: String, in geohash: Geohash, nickname: String?, isTeleported: Bool, author: NostrKey, at time: UnixTime
   ) -> EventDraft {
@@ -92,7 +93,7 @@ public struct ChannelEvent: Hashable, Sendable {
     return EventDraft(author: author, createdAt: time, kind: .channelText, tags: tags, content: text)
   }
 
-  /// The presence in a channel, to be signed. It has no nickname.
+  /// The unsigned event of a person's presence in a channel. It has no nickname.
   static func presence(in geohash: Geohash, author: NostrKey, at time: UnixTime) -> EventDraft {
     EventDraft(author: author, createdAt: time, kind: .channelPresence, tags: [["g", geohash.text]], content: "")
   }

@@ -10,7 +10,7 @@ struct JSONCursor {
   enum Problem: Error, Hashable, Sendable {
     /// The bytes are not UTF-8, or not JSON.
     case malformed
-    /// The next value is JSON, and has another type or exceeds a limit.
+    /// The next value is JSON, but is of another type than expected or exceeds a limit.
     case unexpected
   }
 
@@ -25,7 +25,7 @@ struct JSONCursor {
     offset = 0
   }
 
-  /// The first byte of the next value or of punctuation, behind white space; nil at the end.
+  /// Skips white space, and returns the next byte without consuming it; nil at the end.
   mutating func peek() -> UInt8? {
     while offset < bytes.count {
       switch bytes[offset] {
@@ -36,7 +36,7 @@ struct JSONCursor {
     return nil
   }
 
-  /// Reads a byte of punctuation if it is next. Returns false otherwise.
+  /// Skips white space, and consumes the punctuation `byte` if it is next. Returns whether it was.
   mutating func take(_ byte: UInt8) -> Bool {
     guard peek() == byte else { return false }
     offset += 1
@@ -123,7 +123,7 @@ struct JSONCursor {
     }
   }
 
-  /// Reads over a value of any type. Throws `malformed` if it is not JSON, or deeper than `NostrLimits.depth`.
+  /// Skips a value of any type. Throws `malformed` if it is not JSON, or deeper than `NostrLimits.depth`.
   mutating func skip(depth: Int = 0) throws(Problem) {
     guard depth <= NostrLimits.depth else { throw .malformed }
     switch peek() {
@@ -149,7 +149,7 @@ struct JSONCursor {
 
   // MARK: Tokens
 
-  /// Reads over a string, and passes its decoded bytes in portions.
+  /// Reads a string, and passes its decoded bytes in portions.
   private mutating func scan(_ portion: (ArraySlice<UInt8>) throws(Problem) -> Void) throws(Problem) {
     try expect(UInt8(ascii: "\""))
     var start = offset
@@ -171,7 +171,7 @@ struct JSONCursor {
     throw .malformed
   }
 
-  /// Reads an escape behind its backslash, and returns the bytes that it stands for.
+  /// Reads an escape sequence after its backslash, and returns the character in UTF-8.
   private mutating func escape() throws(Problem) -> [UInt8] {
     guard offset < bytes.count else { throw .malformed }
     let letter = bytes[offset]
@@ -199,7 +199,7 @@ struct JSONCursor {
     }
   }
 
-  /// Reads four hexadecimal digits.
+  /// Reads the four hexadecimal digits of a `\u` escape: one UTF-16 code unit.
   private mutating func unit() throws(Problem) -> UInt16 {
     guard offset + 4 <= bytes.count,
       let unit = try? Hex.decode(String(decoding: bytes[offset..<offset + 4], as: UTF8.self))
@@ -242,7 +242,7 @@ struct JSONCursor {
 
 /// Reads events from JSON.
 enum EventReader {
-  /// The members of an event, as they are read.
+  /// The members of a JSON event that were read so far; nil for a member that did not occur.
   struct Members {
     var id: String?
     var author: String?

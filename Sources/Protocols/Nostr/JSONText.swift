@@ -3,9 +3,9 @@
 struct JSONText {
   /// The form of control characters without a short escape.
   enum Controls {
-    /// As they are. The result is not JSON if there is one; NIP-01 wants it for hashing.
+    /// Control characters are written unescaped, as NIP-01 requires for hashing. The result is then not valid JSON.
     case verbatim
-    /// As `\u00xx`.
+    /// Control characters are written as `\u00xx`.
     case escaped
   }
 
@@ -14,7 +14,7 @@ struct JSONText {
 
   init(controls: Controls) { self.controls = controls }
 
-  /// Writes a text of the grammar.
+  /// Writes `text` unchanged, for example punctuation.
   mutating func raw(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
   mutating func string(_ text: String) {

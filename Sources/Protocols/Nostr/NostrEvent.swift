@@ -9,7 +9,7 @@ extension Secp256k1.XOnlyKey {
   /// The key as 64 hexadecimal digits, as events have it.
   public var hex: String { Hex.encode(bytes) }
 
-  /// The key for people: `npub1` and 58 characters (NIP-19).
+  /// The key in the form for people: `npub1` followed by 58 characters (NIP-19).
   public var npub: String { Bech32.encode(bytes, prefix: "npub") }
 
   /// Reads an `npub`.
@@ -62,7 +62,7 @@ public struct EventKind: RawRepresentable, Hashable, Sendable {
   public static let channelPresence = EventKind(rawValue: 20001)
 }
 
-/// The ID of an event: the SHA-256 of its canonical JSON.
+/// The ID of an event: the SHA-256 of its canonical JSON (NIP-01), 32 bytes.
 public struct EventID: Hashable, Sendable, CustomStringConvertible {
   public static let size = 32
 
@@ -137,7 +137,8 @@ public struct EventDraft: Hashable, Sendable {
   }
 }
 
-/// An event whose ID and signature are right: one of this machine, or a verified one.
+/// A signed event whose ID and signature are correct: an event that this machine signed, or a received one that was
+/// verified.
 public struct NostrEvent: Hashable, Sendable {
   public let draft: EventDraft
   public let id: EventID
@@ -158,7 +159,7 @@ public struct NostrEvent: Hashable, Sendable {
   }
 }
 
-/// An event as a relay or an envelope delivers it, in the right form. Its ID and signature are not checked.
+/// A well-formed event from a relay or an envelope. Its ID and signature are not verified yet.
 public struct ReceivedEvent: Hashable, Sendable {
   public let draft: EventDraft
   public let claimedID: EventID
@@ -196,7 +197,7 @@ extension EventDraft {
   }
 }
 
-/// Hexadecimal digits as NIP-01 wants them: in lower case, and as many as a field has.
+/// Parses hexadecimal digits as NIP-01 requires them: in lower case, and exactly as many as the field has.
 enum LowerHex {
   static func decode(_ text: String, count: Int) -> [UInt8]? {
     guard text.utf8.count == 2 * count,
@@ -209,13 +210,13 @@ enum LowerHex {
 }
 
 extension NostrEvent: CustomStringConvertible, CustomReflectable {
-  /// The ID alone: logs show no content.
+  /// The event ID only, because event content must not appear in logs.
   public var description: String { "event \(id)" }
   public var customMirror: Mirror { Mirror(self, children: ["id": id.hex]) }
 }
 
 extension EventDraft: CustomStringConvertible, CustomReflectable {
-  /// The kind alone: the content may be a private text.
+  /// The event kind only, because the content may be a private text and must not appear in logs.
   public var description: String { "event of kind \(kind.rawValue)" }
   public var customMirror: Mirror { Mirror(self, children: ["kind": kind.rawValue]) }
 }

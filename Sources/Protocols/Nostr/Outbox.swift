@@ -28,9 +28,9 @@ public struct OutboxEntry: Hashable, Sendable {
   public let recipient: NostrKey
   /// The private text, in its final form.
   public let text: String
-  /// When a person has sent the message.
+  /// The time at which a person sent the message.
   public let sentAt: UnixTime
-  /// How many times a relay has accepted the message.
+  /// Number of sendings of the message that a relay has accepted.
   public internal(set) var attempts: Int
 
   /// - Throws: `badLength` for an empty text or one of more than `NostrLimits.contentBytes`.
@@ -48,13 +48,13 @@ extension OutboxEntry: CustomStringConvertible, CustomReflectable {
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The messages and receipts that wait, and when each is sent.
+/// The waiting messages and receipts, and the time at which each is sent next.
 ///
 /// A message is sent until its receipt comes: again after 5 min, 10 min and so on, 8 times within 24 h. A receipt is
 /// sent until a relay has accepted it, for 24 h; at most 3 receipts are sent in a second. Facts: bitchat.md sections
 /// 8.4 and 11.
 struct Outbox: Sendable {
-  /// A change that the owner stores or learns.
+  /// A change of the outbox that the owner stores, or passes on to the user.
   enum Effect: Hashable, Sendable {
     case store(OutboxEntry)
     case erase(OutboxID)
@@ -67,7 +67,7 @@ struct Outbox: Sendable {
     var next: Instant
     /// Attempts in a row that no relay has accepted.
     var failures = Backoff(from: NostrLimits.publishPause, upTo: NostrLimits.longestPause)
-    /// The order of arrival.
+    /// Position in the order in which entries were added.
     let number: UInt64
 
     var isReceipt: Bool { entry.kind == .receipt }
@@ -84,7 +84,7 @@ struct Outbox: Sendable {
   private var receiptCount = 0
   private var messagesOfRecipient: [NostrKey: Int] = [:]
   private var flights: [EventID: Flight] = [:]
-  /// The items of `flights`. None of them is sent again before its relays have answered.
+  /// IDs of the entries in `flights`. None of these is sent again before its relays have answered.
   private var flying: Set<OutboxID> = []
   private var lastNumber: UInt64 = 0
   private var nextReceipt: Instant?
@@ -120,7 +120,7 @@ struct Outbox: Sendable {
     items[entry.id] = Item(entry: entry, next: now, number: lastNumber)
   }
 
-  /// Removes a message or a receipt that is not to be sent any more.
+  /// Removes a message or a receipt that the owner has withdrawn.
   mutating func cancel(_ id: OutboxID) -> [Effect] { remove(id) }
 
   /// Removes all messages and receipts for a recipient who is no longer a contact.
@@ -142,7 +142,7 @@ struct Outbox: Sendable {
     return [.erase(id)]
   }
 
-  /// Lets everything that no relay has accepted be sent at once: a relay has become available.
+  /// Makes every entry that no relay has accepted due at once, because a relay has become available.
   mutating func hurry(at now: Instant) {
     for (id, item) in items where item.entry.attempts == 0 && !flying.contains(id) {
       items[id]?.next = min(item.next, now)
@@ -161,7 +161,8 @@ struct Outbox: Sendable {
     }
   }
 
-  /// The next item, if it is due. The owner calls it until it returns nil.
+  /// The next entry that is due; nil if there is none. The owner sends it, and calls this function again until it
+  /// returns nil.
   func due(at now: Instant) -> OutboxEntry? {
     let ready = items.values.filter { $0.next <= now && isSendable($0) }
     if nextReceipt ?? now <= now, let receipt = ready.filter(\.isReceipt).min(by: { $0.number < $1.number }) {
@@ -170,19 +171,19 @@ struct Outbox: Sendable {
     return ready.filter { !$0.isReceipt }.min { ($0.next, $0.number) < ($1.next, $1.number) }?.entry
   }
 
-  /// Whether the item may be sent again, and all relays have answered its last sending.
+  /// Whether the entry has attempts left, and all relays have answered its last sending.
   private func isSendable(_ item: Item) -> Bool {
     item.entry.attempts < NostrLimits.messageAttempts && !flying.contains(item.entry.id)
   }
 
-  /// An item was sent to relays as an event.
+  /// Records that an entry was sent as `event` to this number of relays.
   mutating func sent(_ id: OutboxID, as event: EventID, to relays: Int, at now: Instant) {
     if items[id]?.isReceipt == true { nextReceipt = now.advanced(by: NostrLimits.receiptSpacing) }
     flights[event] = Flight(id: id, unanswered: relays)
     flying.insert(id)
   }
 
-  /// An item could not be sent.
+  /// Records that an entry could not be sent, and schedules the next attempt.
   mutating func failed(_ id: OutboxID, at now: Instant) { postpone(id, at: now) }
 
   /// Handles the answer of a relay, or the report that it will not answer.

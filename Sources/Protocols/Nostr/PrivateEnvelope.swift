@@ -27,7 +27,7 @@ public enum EnvelopeDialect: String, CaseIterable, Hashable, Sendable {
 /// A relay sees the wrap: the recipient, an approximate time, and a size. The wrap does not name the sender. The
 /// connection that publishes it also subscribes for the sender's key, so that a relay can still conclude who sends.
 public enum PrivateEnvelope {
-  /// Encloses a text.
+  /// Encloses a text in a rumor, a seal and a gift wrap.
   ///
   /// The times of the seal and the wrap have random offsets, so that a relay cannot match them with observations of the
   /// radio. An offset has up to 15 min in either direction in the app's form, and up to 2 days into the past by NIP-59.
@@ -93,7 +93,7 @@ public enum PrivateEnvelope {
     }
   }
 
-  /// The key and the settings of a recipient.
+  /// The key and the settings with which this machine opens envelopes.
   public struct Reader: Sendable {
     public var key: Secp256k1.PrivateKey
     /// The forms that are accepted.
@@ -148,7 +148,7 @@ public enum PrivateEnvelope {
 
   // MARK: The rules of the three events
 
-  /// Makes the checks of a gift wrap that need no key.
+  /// Checks the rules for a gift wrap that can be verified without the recipient's key.
   @discardableResult
   static func check(
     _ wrap: EventDraft, for reader: Reader, now: UnixTime
@@ -171,7 +171,7 @@ public enum PrivateEnvelope {
     guard received.draft.tags.isEmpty else { throw .sealTags }
     guard let seal = try? received.verified() else { throw .sealNotSigned }
     try checkTime(seal.draft.createdAt, jitter: NostrLimits.nip59Jitter, now: now)
-    // Both layers have one form: a mixture belongs to no client.
+    // Seal and wrap must have the same dialect, because no client mixes them.
     guard try Self.dialect(of: seal.draft.content, accepted: accepted) == dialect else { throw .otherForm }
     return seal
   }
@@ -201,7 +201,8 @@ public enum PrivateEnvelope {
     return (rumor.content, rumor.createdAt, id)
   }
 
-  /// Whether the tags name one recipient, this machine. Other clients may add a relay to the tag, and other tags.
+  /// Whether the tags name this machine as the only recipient. Other clients may add a relay to the tag `p`, and other
+  /// tags.
   private static func namesOnly(_ own: NostrKey, _ tags: [[String]]) -> Bool {
     let recipients = tags.filter { $0.first == "p" }
     return recipients.count == 1 && recipients[0].count >= 2 && recipients[0][1] == own.hex
@@ -216,7 +217,7 @@ public enum PrivateEnvelope {
   }
 }
 
-/// A private message from an envelope that fulfils every rule.
+/// A private message from an opened envelope whose three events fulfil all rules.
 public struct OpenedMessage: Hashable, Sendable {
   /// The text: an embedded packet in its text form, or the text that another Nostr client has written.
   public let text: String
@@ -224,7 +225,7 @@ public struct OpenedMessage: Hashable, Sendable {
   /// The time of the message, by the sender's clock.
   public let sentAt: UnixTime
   public let dialect: EnvelopeDialect
-  /// The ID of the rumor, which is the same in each copy of the message that has the same time.
+  /// The ID of the rumor. Copies of a message with equal times have equal IDs.
   public let id: EventID
   /// The ID of the gift wrap.
   public let wrap: EventID

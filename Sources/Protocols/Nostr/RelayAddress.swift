@@ -20,7 +20,7 @@ public enum NostrError: CodedError, Hashable {
   case unknownChannel
   /// No relay of the channel is connected, or each has too many events that it has not answered.
   case noRelay
-  /// A library refused; the sentence names it.
+  /// A cryptographic library returned an error; the sentence names the library.
   case cryptoFailed(String)
 
   public var code: String {
@@ -96,7 +96,7 @@ public struct RelayAddress: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String { text }
 
-  /// Splits a host and a port; nil if either is not well-formed.
+  /// Splits `host` or `host:port`; nil if the host or the port is malformed.
   private static func place(_ authority: String) -> (host: String, port: UInt16?)? {
     if authority.hasPrefix("[") {
       guard let end = authority.firstIndex(of: "]") else { return nil }
@@ -127,7 +127,7 @@ public struct RelayAddress: Hashable, Sendable, CustomStringConvertible {
       }
   }
 
-  /// The relays of the iOS app. Facts: bitchat.md section 11.
+  /// The addresses of the relays that the iOS app uses. Facts: bitchat.md section 11.
   public static let apps = ["wss://relay.damus.io", "wss://nos.lol", "wss://relay.primal.net", "wss://offchain.pub"]
 }
 

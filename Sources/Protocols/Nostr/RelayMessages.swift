@@ -27,7 +27,7 @@ public struct EventFilter: Hashable, Sendable {
     (self.since, self.limit) = (since, limit)
   }
 
-  /// Whether the event matches this filter. The event's time is not compared.
+  /// Whether the event matches this filter, except for its time, which is not compared.
   public func admits(_ event: EventDraft) -> Bool {
     guard kinds.contains(event.kind) else { return false }
     return names(recipients.map(\.hex), tag: "p", of: event) && names(geohashes.map(\.text), tag: "g", of: event)
@@ -83,8 +83,8 @@ public enum ClientMessage: Hashable, Sendable {
 
 /// A message of a relay (NIP-01, NIP-42): an array in JSON, in one text message of WebSocket.
 public enum RelayMessage: Hashable, Sendable {
-  /// An event of a subscription. A malformed event is the fault of its author and not of the relay, so it has a verdict
-  /// of its own.
+  /// An event of a subscription. A malformed event is the fault of its author and not of the relay, so the message is
+  /// valid and contains the reason.
   case event(SubscriptionID, Result<ReceivedEvent, EventRefusal>)
   /// The relay has sent all stored events of a subscription.
   case endOfStored(SubscriptionID)
@@ -164,7 +164,7 @@ public enum RelayMessage: Hashable, Sendable {
     return SubscriptionID(try cursor.string(limit: NostrLimits.subscriptionBytes))
   }
 
-  /// Reads a text for people. It may be absent, and a long one is cut.
+  /// Reads a text for people; empty if it is absent, and cut to `NostrLimits.reasonBytes`.
   private static func reason(_ cursor: inout JSONCursor) throws(JSONCursor.Problem) -> String {
     guard cursor.take(UInt8(ascii: ",")) else { return "" }
     return cut(try cursor.string(limit: NostrLimits.messageBytes))

@@ -1,7 +1,8 @@
 import Common
 import Crypto
 
-/// Why a connection is closed because of its relay. Each fault has a counter, and the relay gets a pause.
+/// Fault of a relay, for which its connection is closed. Each fault has a counter, and the relay is connected again
+/// after a pause.
 public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
   /// The transport was not ready in time.
   case connectTimeout
@@ -9,11 +10,11 @@ public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
   case disconnected
   /// A message has more than `NostrLimits.messageBytes`.
   case messageTooLong
-  /// A message is not one of a relay.
+  /// A message does not have the form of a relay's message.
   case malformedMessage
   /// The relay sends too many events or messages in a second.
   case flood
-  /// The relay sends events with a wrong ID or signature, or without a subscription.
+  /// The relay sent too many events with a wrong ID or signature, or without a subscription.
   case mistakes
   /// The relay did not answer in time.
   case stalled
@@ -51,7 +52,7 @@ public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
 public enum RelayState: Hashable, Sendable {
   /// The network is not ready, or the connection has no use.
   case idle
-  /// The next attempt is later, because of the last fault.
+  /// The relay is connected again at this time, because of its last fault.
   case waiting(until: Instant)
   case connecting
   /// Connected; the relay has not yet sent its stored events.
@@ -78,9 +79,9 @@ public enum RelayState: Hashable, Sendable {
 public struct RelayStatus: Hashable, Sendable {
   public let link: RelayLink
   public let state: RelayState
-  /// Why the last connection ended, or the last subscription; nil if none has.
+  /// The reason why the last connection or subscription ended; nil if none has ended.
   public let reason: String?
-  /// Events that were received, and events of ours that the relay has accepted.
+  /// Number of received events, and number of events of this machine that the relay has accepted.
   public let received: UInt64
   public let accepted: UInt64
 }
@@ -118,7 +119,7 @@ struct RelaySession: Sendable {
     var lastReceived: Instant
     var pingedAt: Instant?
     var subscription: Subscription?
-    /// The previous subscription, whose last events may still arrive.
+    /// The subscription that was replaced; events for it may still arrive.
     var former: SubscriptionID?
     /// Time at which a subscription that the relay has closed is requested again.
     var resumption: Instant?
@@ -129,7 +130,7 @@ struct RelaySession: Sendable {
     /// Events of ours without a verdict, with the time of sending.
     var unanswered: [EventID: Instant] = [:]
 
-    /// When the relay must have sent something: the next stored event, or their end.
+    /// The time until which the relay must send the next stored event, or the end of stored events.
     func storedDeadline(_ subscription: Subscription) -> Instant {
       max(subscription.requestedAt, lastReceived).advanced(by: NostrLimits.answerTime)
     }
@@ -172,7 +173,8 @@ struct RelaySession: Sendable {
     }
   }
 
-  /// Whether another event can be sent now.
+  /// Whether fewer than `NostrLimits.unansweredEvents` of this machine's events are unanswered, so that another can be
+  /// sent.
   var takesEvents: Bool {
     if case .open(let connection) = phase { connection.unanswered.count < NostrLimits.unansweredEvents } else { false }
   }
@@ -202,7 +204,7 @@ struct RelaySession: Sendable {
 
   // MARK: Events
 
-  /// Whether the connection has a use, and the network is ready.
+  /// Connects or disconnects: `isWanted` is whether the connection has a use and the network is ready.
   mutating func want(_ isWanted: Bool, at now: Instant) -> [Effect] {
     guard isWanted != self.isWanted else { return [] }
     self.isWanted = isWanted
@@ -223,7 +225,7 @@ struct RelaySession: Sendable {
     }
   }
 
-  /// The transport is ready.
+  /// Handles that the transport is connected, and requests the subscription.
   mutating func opened(_ filter: EventFilter, at now: Instant) -> [Effect] {
     guard case .connecting = phase else { return isOpen ? [] : [.close(nil)] }
     phase = .open(Connection(openedAt: now, lastReceived: now))
@@ -243,7 +245,8 @@ struct RelaySession: Sendable {
     }
   }
 
-  /// The relay has given a sign of life without a message. It has the same budget as messages that are not events.
+  /// Handles a sign of life without a message, such as a pong. It counts towards the limit of messages that are not
+  /// events.
   mutating func ponged(at now: Instant) -> [Effect] {
     guard case .open(var connection) = phase else { return [] }
     guard connection.others.take(at: now) else { return fail(.flood, at: now) }
@@ -362,7 +365,7 @@ struct RelaySession: Sendable {
     }
   }
 
-  /// Counts an event that a relay which checks events would not have sent.
+  /// Counts a refused event that is the fault of the relay, and closes the connection at the limit.
   mutating func blame(_ refusal: EventRefusal, at now: Instant) -> [Effect] {
     guard case .open(var connection) = phase else { return [.refused(refusal)] }
     connection.mistakes += 1
@@ -380,7 +383,7 @@ struct RelaySession: Sendable {
       connection.former = old.id
       effects.append(.send(.close(old.id)))
     }
-    // A name of its own for each relay and time, so that names link nothing.
+    // Each subscription has a random name, so that observers cannot link subscriptions by their names.
     let id = SubscriptionID(String(random.word(), radix: 16))
     connection.subscription = Subscription(
       id: id, requestedAt: now, renewal: now.advanced(by: NostrLimits.subscriptionLife))
@@ -389,7 +392,7 @@ struct RelaySession: Sendable {
     return effects + [.send(.request(id, [filter]))]
   }
 
-  /// Closes the connection because of the relay.
+  /// Closes the connection because of a fault of the relay, and schedules the next attempt.
   private mutating func fail(_ fault: RelayFault, at now: Instant) -> [Effect] {
     guard case .open(let connection) = phase else {
       wait(fault.sentence, at: now)
@@ -407,7 +410,7 @@ struct RelaySession: Sendable {
       phase = .idle
       return
     }
-    // Relays that fail together are not connected together.
+    // The pause is random, so that relays that fail at the same time are not connected at the same time.
     let factor = random.factor(in: 0.8...1.2)
     phase = .waiting(until: now.advanced(by: backoff.next() * factor))
   }

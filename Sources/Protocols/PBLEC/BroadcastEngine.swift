@@ -122,7 +122,7 @@ public struct BroadcastEngine: Sendable {
       counters.count(drop)
       return []
     case .stop(let digit):
-      // An empty name is not specific to this protocol. It only shows that a known peer is in range.
+      // An empty local name is not specific to this protocol. If a known peer sends it, the peer is still in range.
       receiver.heard(advertiser, at: now)
       if digit != nil { counters.stops += 1 }
       return []
@@ -211,17 +211,17 @@ public enum BroadcastError: CodedError, Hashable {
   case controlCharacters(bytes: Int)
   /// `Limits.queue` messages are pending. The first of them has been broadcast after `seconds`.
   case queueFull(seconds: Int)
-  /// There is no such message, or it has been broadcast.
+  /// No pending message has the number; the message may have been broadcast already.
   case unknownMessage
   /// A local program cancelled the message, or the service stopped.
   case cancelled
-  /// There was no advertising slot in time.
+  /// No advertising slot was free within `Limits.longestWait`.
   case noPlace
   /// The radio reported an error, described by the sentence.
   case radioFailed(String)
   /// There is no usable radio. The sentence gives the reason.
   case noRadio(String)
-  /// The broadcast was stopped before its time was over.
+  /// The broadcast began, and was stopped before its full time had passed.
   case cutShort
   /// Today's beacon was sent. The next one is allowed on day `until`.
   case notifySpent(until: CalendarDay)

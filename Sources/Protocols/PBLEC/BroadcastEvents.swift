@@ -21,12 +21,13 @@ extension BroadcastEngine {
     case stop
   }
 
-  /// Outputs of the engine, to be performed in order.
+  /// Outputs of the engine, which the owner performs in order.
   public enum Action: Hashable, Sendable {
     /// Broadcast a message for `Limits.airTime`, starting within `Limits.longestWait`, under the address of the
     /// previous message. `Event.began` and `ended`, or `refused`, report the outcome.
     case transmit(UInt64, MessagePacket)
-    /// Stop the current broadcast, or withdraw its request for a slot. The address stays.
+    /// Stop the current broadcast, or withdraw its request for an advertising slot. The advertising set and its address
+    /// stay for the next message.
     case silence
     /// No message was sent for `Limits.conversation` (60 s), or the engine stops: release the advertising set and its
     /// address.
@@ -34,7 +35,7 @@ extension BroadcastEngine {
     /// Broadcast a beacon for `Limits.beaconTime`, starting within `Limits.longestWait`. `Event.beaconBegan` and
     /// `beaconEnded`, or `beaconRefused`, report the outcome.
     case transmitBeacon(NotifyBeacon)
-    /// Stop the beacon, or withdraw its request for a slot, for this reason.
+    /// Stop the beacon for the given reason, or withdraw its request for an advertising slot.
     case stopBeacon(BroadcastError)
     /// A message was broadcast for its whole time.
     case sent(UInt64)
@@ -60,7 +61,8 @@ extension BroadcastEngine {
     public var stops: UInt64 = 0
     /// Beacons reported to local programs.
     public var notifications: UInt64 = 0
-    /// Messages dropped because of the limits on peers and their rate.
+    /// Number of received messages that were dropped because of a limit on peers or on their rate (`Drop.noRoom`,
+    /// `tooManyNew`, `tooFast`).
     public var refusedByCaps: UInt64 { self[.noRoom] + self[.tooManyNew] + self[.tooFast] }
     private var drops = [UInt64](repeating: 0, count: Drop.allCases.count)
 
@@ -89,7 +91,7 @@ extension BroadcastEngine {
   }
 }
 
-/// Received message of a peer.
+/// A received message of a peer, as local programs see it.
 public struct ReceivedBroadcast: Hashable, Sendable {
   /// Number of the message: one more than that of the previous message since the start of the engine.
   public let number: UInt64

@@ -1,4 +1,4 @@
-/// Time of the machine's clock.
+/// A time of this machine's wall clock, with the local day on which it falls.
 public struct CalendarTime: Hashable, Sendable {
   /// Milliseconds since 1970 (UTC).
   public var milliseconds: Int64

@@ -33,7 +33,7 @@ public enum Limits {
   static let newPeersPerSecond = 20
   /// Number of received messages that are stored.
   public static let messages = 1000
-  /// Number of aliases.
+  /// Number of different aliases of peers: 14 bits.
   public static let aliases = 1 << 14
   /// Maximum differences in time and in signal strength between a message under a new address and its copy under the
   /// old one.
@@ -43,6 +43,6 @@ public enum Limits {
   public static let beaconTime = Duration.seconds(60)
   /// Default maximum of notifications reported in a day.
   public static let notifications = 2
-  /// Upper bound of the configurable maximum.
+  /// Upper bound of the configurable maximum of notifications in a day.
   public static let mostNotifications = 100
 }

@@ -16,16 +16,16 @@ public struct MessagePacket: Hashable, Sendable {
   public static let completeName: UInt8 = 0x09
   /// AD type of a shortened local name.
   public static let shortenedName: UInt8 = 0x08
-  /// First byte of every name of the protocol.
+  /// The character `~`, with which every local name of the protocol begins.
   public static let mark = UInt8(ascii: "~")
   /// Value of the Flags we send: LE General Discoverable, BR/EDR Not Supported.
   public static let flags: UInt8 = 0x06
 
-  /// 0 to 9; one more for each message, modulo 10, independent of the text.
+  /// The digit, 0 to 9. It increases by one, modulo 10, with each message of a sender, whatever the text is.
   public let digit: UInt8
   public let text: MessageText
 
-  /// - Parameter digit: taken modulo 10.
+  /// - Parameter digit: the sender's message number, which is reduced modulo 10.
   public init(digit: UInt8, text: MessageText) {
     (self.digit, self.text) = (digit % 10, text)
   }
@@ -100,6 +100,6 @@ public struct MessageText: Hashable, Sendable {
 }
 
 extension MessageText: CustomStringConvertible {
-  /// Length only: message texts must not appear in logs.
+  /// The length of the text only, because message texts must not appear in logs.
   public var description: String { "text of \(count) bytes" }
 }

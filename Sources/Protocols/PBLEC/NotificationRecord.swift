@@ -82,7 +82,7 @@ public struct NotificationRecord: Hashable, Sendable, WireValue {
     return time.isSet ? left : ledger.isToldWithoutClock ? 0 : min(1, left)
   }
 
-  /// Handles a beacon. Nil means that it is to be reported.
+  /// Counts a received beacon. Returns the reason why it is not reported; nil if it is to be reported.
   mutating func hear(_ beacon: NotifyBeacon, at time: CalendarTime, _ now: Instant) -> Drop? {
     fill(at: time, now)
     if pairs.contains(beacon.pair) { return .repeatedBeacon }
@@ -93,7 +93,7 @@ public struct NotificationRecord: Hashable, Sendable, WireValue {
     return nil
   }
 
-  /// Spends the budget of the day's own beacon.
+  /// Records that this machine's beacon of the day is sent. Throws `notifySpent` or `clockNotSet` if it may not be.
   mutating func send(at time: CalendarTime, _ now: Instant) throws(BroadcastError) {
     guard time.isSet else { throw .clockNotSet }
     fill(at: time, now)
@@ -107,10 +107,10 @@ public struct NotificationRecord: Hashable, Sendable, WireValue {
   /// Restores the budget of a beacon that was not broadcast.
   mutating func giveBack() { isSent = false }
 
-  /// Whether a day has reset the budgets, so that the run time since then counts.
+  /// Whether the record belongs to a known day, so that run time counts towards the next reset of the budgets.
   var isInUse: Bool { day != 0 }
 
-  /// Adds the run time since the last call to `ran`.
+  /// Adds the run time since the last call of this function to the recorded run time.
   mutating func settle(at now: Instant) {
     if let ranAt { ran += ranAt.duration(to: now) }
     ranAt = now

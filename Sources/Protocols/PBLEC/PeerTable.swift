@@ -1,7 +1,8 @@
 import Common
 import Crypto
 
-/// Peers received in the last minute, with their last messages. Bounded, and in memory only.
+/// The peers that were received in the last `Limits.peerLife` (60 s), at most `Limits.peers`, with their last messages.
+/// They are in memory only.
 struct PeerTable: Sendable {
   struct Peer: Sendable {
     /// Last messages, newest at the end, at most `Limits.window`.
@@ -16,7 +17,7 @@ struct PeerTable: Sendable {
   private var peers: [AdvertiserID: Peer] = [:]
   private var aliases: Set<Int> = []
   private let hash: KeyedHash
-  /// Earliest time at which a stored peer can expire.
+  /// Time before which no stored peer expires; nil if no peer is stored.
   private(set) var nextPruning: Instant?
 
   init(randomFrom random: inout some RandomSource) {
@@ -90,7 +91,8 @@ struct PeerTable: Sendable {
     self.nextPruning = peers.values.lazy.map(\.lastHeard).min()?.advanced(by: Limits.peerLife)
   }
 
-  /// Keyed hash of the address modulo `Limits.aliases`, or the next number that is not in use.
+  /// An unused alias for a new peer: the keyed hash of its address modulo `Limits.aliases`, or the next number that no
+  /// stored peer has.
   private func freeAlias(of advertiser: AdvertiserID) -> Int {
     let value = withUnsafeBytes(of: advertiser.rawValue.littleEndian) { hash.hash($0).low }
     var alias = Int(value % UInt64(Limits.aliases))
@@ -110,6 +112,6 @@ public struct AdvertiserID: Hashable, Sendable {
 }
 
 extension AdvertiserID: CustomStringConvertible {
-  /// A constant: addresses must not appear in logs.
+  /// Constant text, because addresses must not appear in logs.
   public var description: String { "advertiser" }
 }

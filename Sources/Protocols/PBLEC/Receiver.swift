@@ -9,7 +9,8 @@ struct Receiver: Sendable {
   private(set) var peers: PeerTable
   private(set) var feed: Feed
   private var newPeers = TokenBucket(Limits.newPeersPerSecond)
-  /// Messages of the last 4 s, to recognize a peer whose address changes; empty if addresses are not followed.
+  /// Messages of the last 4 s, by which a peer with a changed address is recognized; empty if address changes are not
+  /// followed.
   private var recent: [Recent] = []
 
   private struct Recent: Sendable {
@@ -69,7 +70,7 @@ struct Receiver: Sendable {
 
   mutating func prune(at now: Instant) { peers.prune(at: now) }
 
-  /// Time of the first report of an equal message with a similar signal strength.
+  /// Time of the first report of an equal message with a similar signal strength in the last 4 s; nil if there is none.
   private mutating func find(_ packet: MessagePacket, rssi: Int?, at now: Instant) -> Instant? {
     forget(at: now)
     return recent.first { $0.packet == packet && $0.isAsStrong(rssi) }?.at

@@ -2,7 +2,7 @@ import Bytes
 
 /// Content of one advertising report that belongs to this protocol. Facts: pblec.md sections 3 and 4.
 enum Report: Hashable {
-  /// No content of this protocol.
+  /// The advertisement has no content of this protocol.
   case nothing
   case message(MessagePacket)
   /// End of a message, which some senders mark by a name without text. The digit is nil for an empty name.
@@ -93,23 +93,23 @@ public enum Drop: Int, CaseIterable, Hashable, Sendable {
   case badText
   /// The text contains a control character.
   case controlCharacter
-  /// A copy of the peer's last message.
+  /// The message is a copy of the peer's last message.
   case duplicate
-  /// A copy of one of the four messages before the last one.
+  /// The message is a copy of one of the four messages before the peer's last one.
   case late
   /// The message follows the peer's last one within `Limits.heardPeriod` (4 s).
   case tooFast
-  /// A message of a new peer, while `Limits.peers` (256) peers are stored.
+  /// The message is of a new peer, while `Limits.peers` (256) peers are stored.
   case noRoom
-  /// A message of a new peer, above `Limits.newPeersPerSecond` (20).
+  /// The message is of a new peer, after `Limits.newPeersPerSecond` (20) other new peers in a second.
   case tooManyNew
-  /// A copy of a message that another address sent within 4 s at a similar signal strength.
+  /// The message is a copy of one that another address sent within 4 s at a similar signal strength.
   case moved
-  /// A beacon with the protocol's UUID and a wrong length.
+  /// A beacon has the protocol's UUID, but a wrong length.
   case badBeacon
-  /// A beacon that was reported earlier today.
+  /// The beacon was already reported today.
   case repeatedBeacon
-  /// A beacon above the day's limit.
+  /// The beacon exceeds the number of notifications allowed in a day.
   case tooManyBeacons
 
   /// Name of the counter.

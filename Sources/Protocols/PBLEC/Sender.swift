@@ -10,9 +10,9 @@ struct Sender: Sendable {
 
   private enum Turn: Sendable {
     case nobody
-    /// A message waits for an advertising slot since this time.
+    /// The message with this number has waited for an advertising slot since the given time.
     case asking(UInt64, since: Instant)
-    /// A message is being broadcast since this time.
+    /// The message with this number has been broadcast since the given time.
     case onAir(UInt64, since: Instant)
 
     var number: UInt64? {
@@ -85,7 +85,7 @@ struct Sender: Sendable {
     return end(wasCutShort ? .dropped(number, .cutShort) : .sent(number), at: now)
   }
 
-  /// Handles a message that the radio did not broadcast.
+  /// Removes a message that the radio refused to broadcast.
   mutating func refused(
     _ number: UInt64, _ error: BroadcastError, at now: Instant
   ) -> [BroadcastEngine.Action] {
@@ -128,7 +128,7 @@ struct Sender: Sendable {
     return [.transmit(message.number, MessagePacket(digit: digit, text: message.text))]
   }
 
-  /// Time until the first message has been broadcast, rounded up.
+  /// Seconds until the first pending message has been broadcast, so that the queue has capacity, rounded up.
   private func secondsToRoom(at now: Instant) -> Int {
     let end =
       switch turn {

@@ -8,11 +8,11 @@ import Common
 public struct AnnouncementGate: Sendable {
   private var bucket = TokenBucket(Limits.announcementsPerSecond)
   private var backoff = Backoff(from: Limits.firstPause, upTo: Limits.longestPause)
-  /// The end of the current or last pause.
+  /// The end of the current pause of discovery, or of the last one; nil before the first pause.
   private var resumption: Instant?
   /// Number of pauses of discovery.
   public private(set) var pauses: UInt64 = 0
-  /// New announcements that were ignored.
+  /// New announcements that were ignored because discovery was paused.
   public private(set) var ignored: UInt64 = 0
 
   public init() {}
@@ -22,7 +22,7 @@ public struct AnnouncementGate: Sendable {
     resumption.flatMap { now < $0 ? $0 : nil }
   }
 
-  /// Whether a new announcement may be processed.
+  /// Counts a new announcement, and begins a pause above the limit. Returns false while discovery is paused.
   public mutating func admit(at now: Instant) -> Bool {
     guard pausedUntil(at: now) == nil else {
       ignored += 1
@@ -43,7 +43,7 @@ public enum ConnectionRefusal: Int, CaseIterable, Error, Hashable, Sendable {
   case tooMany
   /// The address has its maximum number of open connections.
   case tooManyOfAddress
-  /// The address opens connections too fast.
+  /// The address has opened the maximum number of connections in the current period.
   case tooFast
 
   /// The name of the reason's counter.
@@ -105,7 +105,7 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
     return true
   }
 
-  /// Counts the end of a connection.
+  /// Counts the end of a connection that `open` admitted.
   public mutating func close(_ address: Address) {
     guard let use = uses[address], use.open > 0 else { return }
     uses[address]?.open -= 1

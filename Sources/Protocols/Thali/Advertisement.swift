@@ -33,21 +33,21 @@ public enum Advertisement: Hashable, Sendable {
   case beacons(generation: UInt8?, DeviceAddress)
   /// An iOS device, which has no RFCOMM.
   case iOSDevice
-  /// A phone that wants to learn its own address. It has no address to connect to.
+  /// A phone that asks peers for its own Bluetooth address. The advertisement has no address to connect to.
   case addressRequest
 
   /// The service UUID, in the byte order of its text.
   public static let service: [UInt8] = [
     0xB6, 0xA4, 0x4A, 0xD1, 0xD3, 0x19, 0x4B, 0x3A, 0x81, 0x5D, 0x8B, 0x80, 0x5A, 0x47, 0xFB, 0x51,
   ]
-  /// Key of the service data that Android 5 to 7 sends: the low 16 bits of the first 32 bits of the UUID.
+  /// The 16-bit UUID of the service data that Android 5 to 7 sends: the low 16 bits of the first 32 bits of the service UUID.
   public static let serviceDataKey: UInt16 = 0x4AD1
-  /// The company identifier of the form as manufacturer data.
+  /// The company identifier, in an advertisement that carries the protocol as manufacturer data.
   public static let company: UInt16 = 7413
   /// Maximum length of advertising data that is read, in bytes: one report of extended advertising.
   static let maximumCount = 255
 
-  /// The form of a sent advertisement.
+  /// The encoding of a sent advertisement.
   public enum Form: Hashable, Sendable {
     /// 29 bytes without Flags: the UUID as an incomplete list, and 16-bit service data 4AD1 as Android 5 to 7 sends it.
     case recommended
@@ -111,7 +111,8 @@ public enum Advertisement: Hashable, Sendable {
 
     var isList: Bool { type == ADType.incompleteList || type == ADType.completeList }
 
-    /// The content of the structure, if it belongs to the protocol.
+    /// The content of the AD structure; nil if it does not belong to the protocol. `isListed` is whether the data lists
+    /// the service UUID, which two of the forms require.
     func content(isListed: Bool) -> Advertisement? {
       switch type {
       case ADType.serviceData16 where isListed:

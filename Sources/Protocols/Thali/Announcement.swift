@@ -6,7 +6,7 @@ import Crypto
 public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   /// The first octet belongs to no dialect.
   case unknownForm
-  /// The dialect is switched off.
+  /// The settings do not permit this dialect.
   case dialectOff
   /// The announcement is shorter than a preamble, has no beacon or an incomplete one, or has more than 4,095 bytes.
   case badLength
@@ -16,15 +16,15 @@ public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   case expired
   /// The expiration is more than 24 h ahead.
   case tooFar
-  /// An announcement with this ephemeral key was judged before.
+  /// An announcement with this ephemeral key was received before, from another address or without a beacon for this machine.
   case replayed
-  /// No beacon is for this machine.
+  /// No beacon of the announcement is addressed to this machine.
   case notForUs
-  /// A beacon is for this machine, and its sender is not known.
+  /// A beacon is addressed to this machine, but its sender is not a known peer.
   case unknownSender
-  /// A beacon names a known sender, and its code was not made by that sender.
+  /// A beacon names a known peer as its sender, but its code was not computed with that peer's key.
   case wrongCode
-  /// A library failed on this machine: OpenSSL or libsecp256k1.
+  /// OpenSSL or libsecp256k1 reported a failure on this machine.
   case failed
 
   /// The name of the reason's counter.
@@ -135,7 +135,7 @@ struct RawAnnouncement {
   let expiration: WallTime
   let beacons: ArraySlice<UInt8>
 
-  /// Checks the first octet and the length. Throws `unknownForm` and `badLength`.
+  /// Splits an announcement into preamble and beacons. Throws `unknownForm` for the first octet, and `badLength`.
   init(reading bytes: [UInt8]) throws(AnnouncementDrop) {
     guard bytes.count <= Limits.announcementBytes, let first = bytes.first else { throw .badLength }
     guard let dialect = Dialect(firstOctet: first) else { throw .unknownForm }

@@ -42,7 +42,7 @@ public struct TLSCredential: Sendable {
 
 /// Reason why a TLS identity is refused.
 public enum IdentityRefusal: Error, Hashable, Sendable {
-  /// The identity belongs to none of the last 50 announcements.
+  /// The identity belongs to none of the last 50 announcements of this machine.
   case unknown
   /// The announcement has expired, or its recipient was removed.
   case stale
@@ -113,7 +113,7 @@ public struct Announcer: Sendable {
     return announcement
   }
 
-  /// The peer and the key for a TLS client's identity.
+  /// The peer that a TLS client claims to be by its `identity`, and the pre-shared key that proves the claim.
   ///
   /// - Throws: `unknown`, `stale` or `failed`.
   public func credential(

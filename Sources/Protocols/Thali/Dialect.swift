@@ -37,7 +37,7 @@ public enum Dialect: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The size of a preamble: the key and the expiration, in bytes.
+  /// The size of a preamble in bytes: an encoded public key, and 8 bytes of expiration.
   public var preambleSize: Int { keySize + 8 }
 
   /// Encodes a public key as in announcements.
@@ -68,7 +68,7 @@ public struct KeyID: Hashable, Sendable {
 
   public let bytes: [UInt8]
 
-  /// Takes the first 16 of the bytes; fewer bytes make an identifier that no key has.
+  /// Creates the identifier from the first 16 bytes. Fewer bytes make an identifier that matches no key.
   init(_ bytes: some Collection<UInt8>) { self.bytes = Array(bytes.prefix(Self.size)) }
 }
 
@@ -77,8 +77,8 @@ extension KeyID: CustomStringConvertible {
   public var description: String { "key identifier" }
 }
 
-/// A moment of the wall clock: milliseconds since 1970-01-01 00:00 UTC. Announcements carry their expiration in this
-/// form, as eight bytes, most significant first.
+/// A time of the wall clock: milliseconds since 1970-01-01 00:00 UTC. Announcements carry their expiration in this form, as eight bytes,
+/// most significant first.
 public struct WallTime: Hashable, Comparable, Sendable {
   public let milliseconds: UInt64
 

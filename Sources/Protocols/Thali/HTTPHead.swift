@@ -131,7 +131,7 @@ public struct HTTPRequest: Hashable, Sendable {
 
   /// The path of the beacons.
   public static let beaconsPath = "/NotificationBeacons"
-  /// The path in a spelling that the document has once. It is served as well.
+  /// The misspelt path that occurs once in the document. The server accepts it as well.
   public static let misspeltPath = "/NotificationsBeacons"
 
   /// Parses the head of a request.
@@ -167,7 +167,7 @@ public struct HTTPAnswer: Hashable, Sendable {
   /// The content type of beacons, which clients compare byte by byte.
   public static let contentType = "application/octet-stream"
 
-  /// The content that the server has now.
+  /// The beacons that the server can serve at present.
   public enum Stock: Hashable, Sendable {
     case announcement([UInt8])
     /// Nothing is announced.

@@ -163,21 +163,20 @@ public struct HTTPResponseReader: Sendable {
 
 /// The meaning of a response to a request for beacons. Facts: thali.md section 2.
 public enum BeaconResponse: Hashable, Sendable {
-  /// An announcement to judge.
+  /// Status 200 with an announcement, which was not checked yet.
   case announcement([UInt8])
-  /// The peer announces nothing now.
+  /// Status 204: the peer announces nothing at present.
   case nothing
-  /// The peer has too many requests, and asks to repeat this one after 1 to 3,600 s. `NearbyPeers` waits for at most
-  /// 300 s.
+  /// Status 503: the peer is overloaded, and requests another attempt after 1 to 3,600 s. `NearbyPeers` waits for at most 300 s.
   case busy(seconds: Int)
   case refused(Refusal)
 
   public enum Refusal: Int, CaseIterable, Hashable, Sendable {
-    /// A redirect, which is not followed.
+    /// A redirect (status 3xx), which is not followed.
     case redirect
-    /// 200 with another content type than `application/octet-stream`.
+    /// Status 200 with a content type other than `application/octet-stream`.
     case contentType
-    /// Any other status.
+    /// A response with any other status.
     case status
 
     /// The name of the response's counter.

@@ -3,7 +3,7 @@ import Crypto
 
 /// Reason why a program's request is refused.
 public enum PresenceError: CodedError, Hashable {
-  /// The bytes are not a public key in either form.
+  /// The bytes are not a public key in the encoding of either dialect.
   case badKey
   /// The key is this machine's own.
   case ownKey
@@ -11,7 +11,7 @@ public enum PresenceError: CodedError, Hashable {
   case knownKey
   /// The maximum number of peers is known.
   case tooManyPeers
-  /// There is no such peer.
+  /// No known peer has the number.
   case unknownPeer
   /// An announcement has 1 to 15 different recipients.
   case badRecipients(Int)
@@ -21,7 +21,7 @@ public enum PresenceError: CodedError, Hashable {
   case tooFast
   /// Too many announcements were made that have not expired.
   case tooManyAnnouncements
-  /// The clock shows a time before 2026.
+  /// The wall clock shows a time before 2026, so it is not set.
   case clockNotSet
   /// A library failed; the sentence names it.
   case cryptoFailed(String)
@@ -59,7 +59,7 @@ public enum PresenceError: CodedError, Hashable {
   }
 }
 
-/// The number of a known peer. It is not reused during a run.
+/// The number of a known peer, unique during a run of the program.
 public struct PeerID: Hashable, Comparable, Sendable {
   public let number: UInt32
 

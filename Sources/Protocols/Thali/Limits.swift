@@ -13,14 +13,16 @@ public enum Limits {
   public static let announcementBytes = 4095
   /// Maximum time from reception to expiration of an accepted announcement.
   public static let receivedLife = Duration.seconds(24 * 3600)
-  /// Maximum life of a sent announcement. It is 1 h below `receivedLife`, for receivers whose clock is slow.
+  /// Maximum validity of a sent announcement. It is 1 h below `receivedLife`, for receivers whose clock is slow.
   public static let longestLife = Duration.seconds(23 * 3600)
-  /// Minimum life of a sent announcement.
+  /// Minimum validity of a sent announcement.
   public static let shortestLife = Duration.seconds(10)
-  /// Life of an announcement that is renewed, and time before its expiration at which the next one is made.
+  /// Validity of an announcement that is renewed automatically; `renewalLead` is the time before its expiration at which the next one is
+  /// made.
   public static let announcementLife = Duration.seconds(3600)
   public static let renewalLead = Duration.seconds(600)
-  /// Pause before a failed renewal is repeated, and minimum time between two announcements because of new addresses.
+  /// Pause before a failed renewal is repeated. It is also the minimum time between two announcements that are made because this machine
+  /// has a new address.
   public static let renewalPause = Duration.seconds(60)
   /// Maximum number of announcements that programs may request in a minute.
   public static let announcementsPerMinute = 30
@@ -28,26 +30,26 @@ public enum Limits {
   public static let ephemeralKeys = 10_000
   /// Number of own announcements whose TLS identities are accepted.
   public static let servedAnnouncements = 50
-  /// Maximum number of own expirations that are stored until they have passed, so that none is reused.
+  /// Maximum number of expirations of this machine's announcements that are stored until they have passed, so that none is reused.
   public static let usedExpirations = 10_000
 
   // MARK: Peers nearby
 
-  /// Maximum number of stored ways of one kind (RFCOMM or TCP).
+  /// Maximum number of stored ways to peers by one medium (RFCOMM or TCP).
   public static let waysOfOneKind = 200
-  /// Maximum number of stored ways of one network address.
+  /// Maximum number of stored ways to peers at one network address.
   public static let waysOfOneAddress = 4
   /// Minimum time between two fetches of beacons from a peer that does not report changes.
   public static let refetchPeriod = Duration.seconds(60)
-  /// Time for which a way is stored after its last BLE advertisement.
+  /// Time after its last BLE advertisement for which an RFCOMM way to a peer is stored.
   public static let bluetoothLife = Duration.seconds(60)
-  /// Time for which a way is stored after its last datagram: twice the max-age of 60 s, because a sender in the
+  /// Time after its last SSDP datagram for which a TCP way to a peer is stored: twice the max-age of 60 s, because a sender in the
   /// background repeats the datagram only every 60 s.
   public static let networkLife = Duration.seconds(120)
-  /// Pause after the first failure of a way. It doubles with each further failure.
+  /// Pause after the first failed fetch over a way to a peer. It doubles with each further failure.
   public static let firstBackoff = Duration.seconds(2)
   public static let longestBackoff = Duration.seconds(300)
-  /// Maximum number of simultaneous fetches of beacons, over RFCOMM and over TCP.
+  /// Maximum number of simultaneous fetches of beacons over RFCOMM; `networkFetches` is the maximum over TCP.
   public static let bluetoothFetches = 1
   public static let networkFetches = 8
   /// Time after which a fetch counts as failed.
@@ -74,7 +76,7 @@ public enum Limits {
   public static let tlsHandshakes = 32
   public static let tlsHandshakesOfOneAddress = 4
   public static let tlsHandshakesPerSecond = 5
-  /// Maximum number of addresses with a stored rate.
+  /// Maximum number of addresses whose connections are counted.
   public static let countedAddresses = 1024
 
   // MARK: Streams
@@ -110,16 +112,16 @@ public enum Limits {
   public static let datagramsOfOneAddress = 25
   /// Maximum length of the path of a location, in bytes.
   public static let pathBytes = 256
-  /// Number of own names (USN) that are stored, so that own datagrams are recognised.
+  /// Number of this machine's last SSDP names (USN) that are stored, so that its own datagrams are recognised.
   public static let ownNames = 10
-  /// Period of announcements by multicast: while a person uses the machine, and otherwise.
+  /// Period of SSDP announcements while a person uses the machine; `backgroundPeriod` is the period otherwise.
   public static let foregroundPeriod = Duration.milliseconds(500)
   public static let backgroundPeriod = Duration.seconds(50)
-  /// Minimum time between two searches.
+  /// Minimum time between two SSDP searches of this machine.
   public static let searchPeriod = Duration.seconds(300)
   /// Number of different addresses with consecutive failed fetches after which the network is assumed to pass multicast
   /// but not unicast.
   public static let unreachableAddresses = 3
-  /// Time for which announcements by multicast stop in that case.
+  /// Time for which SSDP announcements stop after `unreachableAddresses` failed.
   public static let unicastPause = Duration.seconds(300)
 }

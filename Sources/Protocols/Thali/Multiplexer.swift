@@ -38,7 +38,7 @@ public struct Multiplexer: Sendable {
     case badFrame
     /// A frame has more than 1 MiB of data.
     case frameTooLong
-    /// The peer causes answers faster than it reads them.
+    /// The peer causes destroy frames faster than it reads them.
     case tooManyAnswers
 
     /// The name of the failure's counter.
@@ -75,7 +75,7 @@ public struct Multiplexer: Sendable {
 
   private struct Stream: Sendable {
     let channel: Channel
-    /// The open frame, until it is sent.
+    /// The frame that opens the stream, until it is sent; nil afterwards.
     var opening: MultiplexerFrame?
     /// Written and unsent bytes: the rest of the first portion, and the portions after it.
     var head: ArraySlice<UInt8> = []
@@ -132,8 +132,8 @@ public struct Multiplexer: Sendable {
   private var turns = Fifo<StreamID>()
   /// Destroy frames, which are sent before all others.
   private var control = Fifo<MultiplexerFrame>()
-  /// Numbers of streams that this side destroyed. Data of the peer may still arrive for them, so no other stream may
-  /// use the numbers.
+  /// Channel numbers of streams that this side destroyed. Data of the peer may still arrive for them, so no other stream may use these
+  /// numbers.
   private var retired: Set<UInt32> = []
   private var fullConsumers = 0
   private var lastStream: UInt64 = 0
@@ -300,7 +300,7 @@ public struct Multiplexer: Sendable {
   private mutating func accept(_ number: UInt32, name: String, _ intents: inout [Intent]) {
     let channel = Channel(number: number, isOurs: false)
     if let id = channels[channel] {
-      // Which of the two the peer means is not known.
+      // Later frames could mean the open stream or the refused one.
       _ = remove(id)
       intents.append(.destroyed(id, reason: "the peer opened the channel again"))
       refuse(channel, "the channel is in use", &intents)

@@ -53,7 +53,7 @@ struct MultiplexerFrame: Hashable, Sendable {
 /// Reads frames from a byte stream that may be split anywhere. Data is passed on as it arrives, so that no frame is
 /// stored as a whole.
 struct MultiplexerFrameReader: Sendable {
-  /// A part of the decoded stream.
+  /// A part of the decoded sequence of frames.
   enum Piece: Hashable, Sendable {
     /// A frame of this type begins.
     case begin(FrameType, channel: UInt32)
@@ -65,7 +65,7 @@ struct MultiplexerFrameReader: Sendable {
     case beginUnknown
   }
 
-  /// Reason why a stream is no longer readable.
+  /// Reason why the bytes of the link can no longer be decoded.
   enum Failure: Error, Hashable, Sendable {
     /// A varint has more than five bytes, or a channel more than 32 bits.
     case badVarint

@@ -12,7 +12,7 @@ public enum Way: Hashable, Sendable {
     if case .bluetooth = self { true } else { false }
   }
 
-  /// The address that serves the beacons of the way.
+  /// The address from which the beacons of this way are fetched.
   var source: AnnouncementSource {
     switch self {
     case .bluetooth(let device): .device(device)
@@ -25,13 +25,13 @@ public enum Way: Hashable, Sendable {
   var fetchTime: Duration { isBluetooth ? Limits.bluetoothFetchTime : Limits.networkFetchTime }
 }
 
-/// The identity of the beacons that a way serves. A different version means different beacons.
+/// Identifies the set of beacons that a peer serves at a way. A different version means different beacons.
 public enum BeaconVersion: Hashable, Sendable {
   /// The generation in a BLE advertisement.
   case generation(UInt8)
-  /// The name of a datagram.
+  /// The name (USN) in an SSDP datagram.
   case name(ServiceName)
-  /// The unknown version of an RFCOMM client that has beacons.
+  /// The peer is an RFCOMM client that reported beacons without a version.
   case unknown
 }
 
@@ -39,7 +39,7 @@ public enum BeaconVersion: Hashable, Sendable {
 /// with a growing pause after failures, and few at a time. Facts: thali.md sections 4, 5, 7 and 8.
 public struct NearbyPeers: Sendable {
   public enum Event: Hashable, Sendable {
-    /// A way was received: by an advertisement, a datagram or an incoming link.
+    /// A way to a peer was discovered, by an advertisement, a datagram or an incoming link.
     case sighted(Way, BeaconVersion)
     /// Beacons were fetched; nil means that the peer announces nothing.
     case fetched(Way, AnnouncementVerdict?)
@@ -72,7 +72,7 @@ public struct NearbyPeers: Sendable {
   }
 
   private enum Fetch: Hashable, Sendable {
-    /// The latest version was fetched.
+    /// The beacons of the latest version were fetched.
     case done
     case wanted(notBefore: Instant)
     case running(since: Instant)
@@ -87,7 +87,7 @@ public struct NearbyPeers: Sendable {
     var isOutdated = false
     var failures = 0
     var recognition: Recognition?
-    /// The last announcement, if it had a beacon for this machine from an unknown sender.
+    /// The bytes of the last announcement, if it had a beacon for this machine from an unknown sender.
     var unknown: [UInt8]?
 
     /// Whether the way may be evicted for another one: it is a stranger's, and its beacons are not being fetched.
@@ -98,11 +98,11 @@ public struct NearbyPeers: Sendable {
 
   private var entries: [Way: Entry] = [:]
   private var random: any RandomSource & Sendable
-  /// When ways began to age again after a pause of discovery.
+  /// The end of the last pause of discovery, from which the age of ways counts.
   private var agingStart: Instant?
-  /// When known peers without ways were last received.
+  /// When each known peer that has no way any more was last received.
   private var lastScanResults: [PeerID: Instant] = [:]
-  /// Received new ways that were ignored because the table was full.
+  /// Newly discovered ways that were ignored because the table was full.
   public private(set) var ignoredWays: UInt64 = 0
 
   /// Makes an empty table.
@@ -214,7 +214,7 @@ public struct NearbyPeers: Sendable {
     if isNew(version, entry, at: now) {
       switch entry.fetch {
       case .running: entry.isOutdated = true
-      // New beacons do not end the pause after failures.
+      // A new version does not end the pause after failed fetches.
       case .wanted: break
       case .done: entry.fetch = .wanted(notBefore: now)
       }
@@ -259,7 +259,7 @@ public struct NearbyPeers: Sendable {
     entry.unknown = nil
     switch verdict {
     case .recognized(let recognition): entry.recognition = recognition
-    // The peer is the same as before: it serves the announcement that is known already.
+    // The way leads to the same peer as before, because it serves a known announcement.
     case .dropped(.replayed): break
     case .dropped, nil: entry.recognition = nil
     }
@@ -343,7 +343,7 @@ public struct NearbyPeers: Sendable {
     }
   }
 
-  /// When a way is removed unless it is received again.
+  /// The time at which a way is removed unless it is received again.
   private func end(of way: Way, _ entry: Entry) -> Instant {
     max(entry.sighted, agingStart ?? entry.sighted).advanced(by: way.life)
   }

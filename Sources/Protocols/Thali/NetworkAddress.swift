@@ -40,7 +40,7 @@ public enum NetworkAddress: Hashable, Sendable {
     guard parts.count == 4 else { return nil }
     var value: UInt32 = 0
     for part in parts {
-      // "010" is 8 for some readers and 10 for others.
+      // Some parsers read "010" as octal 8, and others as 10.
       guard (1...3).contains(part.utf8.count), part == "0" || part.first != "0", part.utf8.allSatisfy(isDigit),
         let byte = UInt8(part)
       else { return nil }
@@ -97,8 +97,8 @@ public struct Location: Hashable, Sendable {
 
   /// Reason why a location is not followed.
   public enum Refusal: Int, CaseIterable, Error, Hashable, Sendable {
-    /// The text is not an HTTP URL with an address as host: https, a name, user data, or a character that a URL must
-    /// not have.
+    /// The text is not an HTTP URL with a numeric address as its host. It may have the scheme https, a host name, user data, or a character
+    /// that a URL must not have.
     case notHTTP
     /// The host is not the sender's address of the datagram.
     case otherHost
@@ -133,7 +133,7 @@ public struct Location: Hashable, Sendable {
   public init(_ text: String, from source: NetworkAddress) throws(Refusal) {
     let scheme = "http://"
     guard text.utf8.count <= 2 * Limits.pathBytes else { throw .pathTooLong }
-    // Visible ASCII; a backslash is a slash for some readers.
+    // Only visible ASCII is accepted. A backslash is refused, because some parsers read it as a slash.
     guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != UInt8(ascii: "\\") }),
       text.prefix(scheme.count).lowercased() == scheme
     else { throw .notHTTP }

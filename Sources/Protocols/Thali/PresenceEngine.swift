@@ -25,11 +25,11 @@ public struct PresenceEngine: Sendable {
     case fetchFailed(Way)
     /// A datagram of SSDP has arrived.
     case datagram([UInt8], from: NetworkAddress, port: UInt16)
-    /// An interface has got an address.
+    /// A network interface has a new address.
     case joinedNetwork
     /// A peer has connected to this machine by TCP.
     case connected
-    /// Whether a person uses the machine.
+    /// A person began to use the machine (true) or stopped (false), which changes the period of SSDP announcements.
     case foreground(Bool)
     /// `deadline` is reached.
     case timer
@@ -37,9 +37,9 @@ public struct PresenceEngine: Sendable {
 
   /// The output of the engine, in order.
   public enum Intent: Hashable, Sendable {
-    /// Serve other beacons from now on, which `PresenceEngine.stock` returns, and advertise their generation.
+    /// Serve the new beacons that `PresenceEngine.stock` returns, and advertise their generation.
     case advertise(generation: UInt8)
-    /// Stop advertising; HTTP has nothing to serve.
+    /// Stop advertising; the HTTP server has no beacons to serve.
     case silence
     /// Send by SSDP: `announce`, `withdraw`, `search` or `answer`.
     case ssdp(LocalDiscovery.Intent)
@@ -65,7 +65,7 @@ public struct PresenceEngine: Sendable {
     let start: Instant
     /// When the next announcement is made.
     var renewal: Instant
-    /// When the first announcement expires, by the wall clock, which may be set.
+    /// The wall-clock time until which the announcements for both media are valid. The wall clock may be set.
     let expiration: WallTime
     let bytes: [Medium: [UInt8]]
   }
@@ -80,7 +80,7 @@ public struct PresenceEngine: Sendable {
   private var announcing: Announcing?
   private var generation: UInt8
   private var random: any RandomSource & Sendable
-  /// An announcement that expired before it could be renewed: it is made when that is possible again.
+  /// An announcement that expired before it could be renewed. The engine makes a new one as soon as that is possible.
   private var overdue: (recipients: [PeerID], end: Instant?, renewal: Instant)?
   private var announcements = TokenBucket(Limits.announcementsPerMinute, each: .seconds(60))
   /// Own announcements that could not be renewed.
@@ -103,7 +103,7 @@ public struct PresenceEngine: Sendable {
     recognizer = Recognizer(dialects: configuration.dialects)
     nearby = NearbyPeers(random: seeded())
     discovery = LocalDiscovery(random: seeded())
-    // A generation that begins at 0 would say that this machine has just started.
+    // A generation that always began at 0 would disclose that this machine has just started.
     generation = random.bytes(1)[0]
     self.random = random
   }
@@ -138,7 +138,7 @@ public struct PresenceEngine: Sendable {
     announcing?.bytes[medium].map { .announcement($0) } ?? .nothing
   }
 
-  /// The peer and the key for a TLS client's identity.
+  /// The peer that a TLS client claims to be by its `identity`, and the pre-shared key that proves the claim.
   ///
   /// - Throws: `unknown`, `stale` or `failed`.
   public func credential(for identity: String, at wall: WallTime) throws(IdentityRefusal) -> TLSCredential {
@@ -187,7 +187,7 @@ public struct PresenceEngine: Sendable {
     do throws(PresenceError) {
       intents += try publish(others, end: announcing.end, at: now, wall)
     } catch {
-      // The announcement that names the removed peer must not stay.
+      // The present announcement has a beacon for the removed peer, so it must end even if no new one can be made.
       intents += postpone(others, end: announcing.end, error, at: now)
     }
     return intents
@@ -228,7 +228,7 @@ public struct PresenceEngine: Sendable {
       ).bytes
     }
     let expiration = wall.advanced(by: life)
-    // An announcement that lives as long as it is wanted needs no other one.
+    // An announcement that is valid for the whole requested time is not renewed.
     let renewal = left <= life ? end ?? now : now.advanced(by: life - Limits.renewalLead)
     announcing = Announcing(
       recipients: recipients, end: end, start: now, renewal: renewal, expiration: expiration, bytes: bytes)
@@ -266,7 +266,7 @@ public struct PresenceEngine: Sendable {
   // MARK: What comes in
 
   public mutating func handle(_ event: Event, at now: Instant, wall: WallTime) -> [Intent] {
-    // A way that is received all the time has no timer of its own.
+    // Expired announcements are detected at every event, because a way that is still being received has no timer.
     let expired: [Intent] =
       nearby.hasExpired(at: wall) ? nearby.handle(.clock(wall), at: now).map(Intent.init) : []
     return expired + react(to: event, at: now, wall)

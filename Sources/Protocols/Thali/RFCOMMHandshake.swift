@@ -35,7 +35,7 @@ public struct RFCOMMHandshake: Sendable {
 
   /// Reason why a link is closed.
   public enum Refusal: Int, CaseIterable, Hashable, Sendable {
-    /// The octet has no meaning.
+    /// The first octet is not defined by the protocol.
     case badOctet
     /// The peer is a phone with the library of 2016 to 2018, which begins with `thali_handshake` or JSON.
     case oldPhone
@@ -73,7 +73,7 @@ public struct RFCOMMHandshake: Sendable {
     return until
   }
 
-  /// Handles an event. `established` or `close` is the last intent.
+  /// Handles an event of the handshake. No intent follows `established` or `close`.
   public mutating func handle(_ event: Event, at now: Instant) -> [Intent] {
     switch (state, event) {
     case (.created, .opened):
@@ -112,8 +112,8 @@ public struct RFCOMMHandshake: Sendable {
 /// The service record of the RFCOMM profile. Facts: thali.md section 5.
 public enum RFCOMMRecord {
   public static let name = "Thali_Bluetooth"
-  /// The UUID of the document of 2016. It is registered, and looked up first.
+  /// The service UUID of the document of 2016. A server registers it, and a client looks it up first.
   public static let service = BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE)
-  /// The UUID that phones registered. It is looked up second.
+  /// The service UUID that phones registered. A client looks it up second.
   public static let phone = BluetoothUUID(high: 0xFA87_C0D0_AFAC_11DE, low: 0x8A39_0800_200C_9A66)
 }

@@ -32,7 +32,7 @@ public struct Recognizer: Sendable {
   public var dialects: Set<Dialect>
   private var seen = EphemeralKeys(capacity: Limits.ephemeralKeys)
   private var drops = [UInt64](repeating: 0, count: AnnouncementDrop.allCases.count)
-  /// Announcements from known peers for this machine.
+  /// Number of received announcements in which a known peer was recognised.
   public private(set) var recognized: UInt64 = 0
 
   public init(dialects: Set<Dialect> = [.spec]) { self.dialects = dialects }
@@ -81,7 +81,7 @@ public struct Recognizer: Sendable {
       guard dialects.contains(raw.dialect) else { throw .dialectOff }
       x = EphemeralKeys.X(raw.x)
       if seen.contains(x, at: now) {
-        // A peer that was out of range, or whose byebye somebody forged, still serves the same announcement.
+        // The address that first served the announcement may serve it again, for example after the peer was out of range.
         guard let source, seen.source(of: x) == source else { throw .replayed }
         announcement = try raw.checked(at: now)
       } else {
@@ -117,7 +117,7 @@ public struct Recognizer: Sendable {
       guard let id = known.peer(with: keyID, in: preamble.dialect), let peer = known[id] else {
         switch preamble.dialect {
         case .spec: return .dropped(.unknownSender)
-        // A flag for another machine may have been decrypted by accident.
+        // In this dialect one of 256 flags for other machines is decrypted by accident, so the search continues.
         case .node:
           if drop == .notForUs { drop = .unknownSender }
           continue
@@ -204,7 +204,7 @@ struct EphemeralKeys: Sendable {
     entries[x]?.reception = receptions
     order.append((x, receptions))
     guard order.count > 2 * capacity else { return }
-    // Replays of a few keys fill the queue: replaced entries are removed.
+    // Replays of a few keys would fill the queue, so replaced receptions are removed from it.
     var rest = Fifo<(x: X, reception: UInt64)>()
     while let next = order.popFirst() {
       if entries[next.x]?.reception == next.reception { rest.append(next) }

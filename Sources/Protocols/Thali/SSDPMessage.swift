@@ -51,11 +51,11 @@ public struct ServiceName: Hashable, Sendable {
 
 /// A multicast group.
 public enum SSDPGroup: Hashable, Sendable, CaseIterable {
-  /// The IPv4 group of the protocol.
+  /// The IPv4 group of the protocol, 239.255.255.250.
   case ipv4
-  /// The IPv6 group of the protocol, on one link.
+  /// The IPv6 group of the protocol, FF02::C, which is valid on one network link.
   case ipv6
-  /// The group that old phones use.
+  /// The multicast group of phones with an old version of the library, 228.227.226.225.
   case phones
 
   public static let port: UInt16 = 1900
@@ -157,7 +157,7 @@ public enum SSDPMessage: Hashable, Sendable {
     return location
   }
 
-  /// Encodes the datagram for a group. The life of an entry is 60 s in `spec` and 1,800 s in `node`.
+  /// Encodes the datagram for a group. Receivers store the content for 60 s in `spec` and for 1,800 s in `node` (max-age).
   public func bytes(for group: SSDPGroup) -> [UInt8] {
     let type = Self.serviceType
     let cache = HTTPHead.Header("CACHE-CONTROL", "max-age=\(group.dialect == .spec ? 60 : 1800)")

@@ -4,7 +4,7 @@
 /// stream, inside TLS. A stream without a request, as other implementations send it, belongs to the service `default`.
 public struct ServiceLabel: Hashable, Sendable {
   public static let longest = 64
-  /// The service of a stream without a request.
+  /// The service `default`, to which a stream without a request belongs.
   public static let unnamed = ServiceLabel(unchecked: "default")
 
   public let text: String
@@ -58,7 +58,7 @@ public struct ServiceRequestReader: Sendable {
     ///   - isAnswered: whether the client waits for a `ServiceAnswer`.
     ///   - rest: the first bytes of the stream itself.
     case service(ServiceLabel, isAnswered: Bool, rest: [UInt8])
-    /// The request has a bad length or a bad name.
+    /// The request has a length of 0 or above 64, or a name with a forbidden character.
     case malformed
   }
 

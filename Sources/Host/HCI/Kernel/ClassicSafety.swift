@@ -9,7 +9,7 @@ public enum ClassicSafety: Hashable, Sendable {
   case faulty(KernelVersion)
   /// Nobody has tested a kernel of this branch for the fault.
   case untried(KernelVersion?)
-  /// The configuration does not allow it.
+  /// The configuration does not allow this machine to open such connections.
   case off
 
   /// The first release of kernel branch 6.1 with the fault. Kernel 6.1.176 was tested and does not have it.

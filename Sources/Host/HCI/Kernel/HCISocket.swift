@@ -16,7 +16,7 @@ public final class HCISocket: Sendable {
   /// The result of receiving.
   public enum Arrival: Hashable, Sendable {
     case packet([UInt8])
-    /// A packet longer than the limit, which was discarded.
+    /// The packet was longer than the limit, and was discarded.
     case tooLong
     case nothing
     case broken(HCIError)
@@ -26,13 +26,13 @@ public final class HCISocket: Sendable {
   public enum Received: Hashable, Sendable {
     /// A packet was received; the value is its length in the buffer.
     case packet(Int)
-    /// A packet longer than the buffer, which was discarded.
+    /// The packet was longer than the buffer, and was discarded.
     case tooLong
     case nothing
     case broken(HCIError)
   }
 
-  /// The index that means no controller.
+  /// The controller index that means "no controller" (`HCI_DEV_NONE`).
   public static let noIndex: UInt16 = 0xFFFF
 
   // AF_BLUETOOTH, BTPROTO_HCI, SOL_HCI and HCI_FILTER of <bluetooth/bluetooth.h> and <bluetooth/hci.h>.

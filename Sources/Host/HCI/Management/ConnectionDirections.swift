@@ -28,7 +28,7 @@ public struct ConnectionDirections: Sendable {
     eventsTell = kernel.map { $0 >= Self.firstKernelWithFlag } ?? false
   }
 
-  /// Which end made the link with the peer at `address`; unknown if there is no such link.
+  /// Which end initiated the link with the peer at `address`; unknown if there is no such link.
   public func direction(of address: BluetoothAddress) -> Direction { directions[address] ?? .unknown }
 
   /// Handles an event of the management socket about this controller.
@@ -43,7 +43,7 @@ public struct ConnectionDirections: Sendable {
     }
   }
 
-  /// Handles the kernel's complete list of this controller's links, and removes others.
+  /// Records the kernel's complete list of this controller's links, and forgets the links that are not in the list.
   public mutating func found(_ links: [HCILink]) {
     directions = [:]
     for link in links where link.isLE && link.isConnected {

@@ -1,7 +1,7 @@
 import Bytes
 
-/// The kernel's defaults for a controller, in the format of Read and Set Default System Configuration: a list of
-/// numbered parameters.
+/// The kernel's default link parameters for a controller, in the format of Read and Set Default System Configuration: a
+/// list of numbered parameters.
 ///
 /// | offset | size | field, for each parameter |
 /// | --- | --- | --- |
@@ -92,7 +92,7 @@ public struct SetDefaultSystemConfiguration: ManagementCommand {
   }
 }
 
-/// The reply of a command that returns only its status.
+/// The empty reply of a command that returns only its status.
 public struct Nothing: Hashable, Sendable {
   public init() {}
 

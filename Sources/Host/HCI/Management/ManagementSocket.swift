@@ -11,7 +11,7 @@ import Loop
 @LoopActor
 public final class ManagementSocket {
   public enum Failure: Error, Hashable, Sendable {
-    /// The kernel refused the command with this status.
+    /// The kernel refused the command with this status code.
     case refused(ManagementStatus)
     /// The kernel did not answer within 10 seconds.
     case timedOut
@@ -54,7 +54,8 @@ public final class ManagementSocket {
   public nonisolated static let queueLimit = 64
   /// Maximum packets that are received in one loop iteration, so that many reports do not block other work.
   private nonisolated static let turnLimit = 64
-  /// Maximum batches that `takeWaiting` receives: somewhat more than the socket's buffer holds.
+  /// Maximum number of batches of `turnLimit` packets that `takeWaiting` receives: somewhat more than the socket's
+  /// buffer holds.
   private nonisolated static let waitingTurns = 8
 
   public init(_ socket: HCISocket, scheduler: any Scheduler) {
@@ -167,7 +168,7 @@ public final class ManagementSocket {
     for _ in 0..<Self.waitingTurns { guard takeTurn() else { return } }
   }
 
-  /// Receives the packets of one loop iteration.
+  /// Receives at most `turnLimit` packets and handles them.
   ///
   /// - Returns: whether more may be waiting.
   private func takeTurn() -> Bool {
@@ -203,7 +204,8 @@ public final class ManagementSocket {
     }
   }
 
-  /// Handles a reply; ignores a reply to a foreign command, and a late one.
+  /// Completes the command that the kernel executes. Replies to commands of other programs, and replies after the time
+  /// limit, are ignored.
   private func answered(_ opcode: UInt16, _ index: UInt16, _ result: Result<[UInt8], Failure>) {
     guard isAsking, let first = queue.first, first.packet.code == opcode, first.packet.index == index else { return }
     finish(result)

@@ -92,7 +92,7 @@ final class ConfigurationWatch {
 /// The last write of a client to a CCCD.
 public struct LastConfiguration: Hashable, Sendable {
   public var configuration: ClientConfiguration
-  /// The number of this write among all writes that were seen. A later write of any client has a larger number.
+  /// Sequence number of this write among the received CCCD writes of all clients. A later write has a larger number.
   public var number: UInt64
 
   public init(_ configuration: ClientConfiguration, number: UInt64) {
@@ -101,7 +101,7 @@ public struct LastConfiguration: Hashable, Sendable {
   }
 }
 
-/// A write of a client to a CCCD, with the client's address.
+/// A client's write to a CCCD: controller, address, attribute handle and value.
 public struct SeenConfiguration: Hashable, Sendable {
   public var configuration: ClientConfiguration
   public var attribute: UInt16

@@ -40,7 +40,7 @@ public struct HCILink: Hashable, Sendable {
     self.isOutgoing = isOutgoing ?? isCentral
   }
 
-  /// The request about the controller `index`, with space for the answer.
+  /// The argument of HCIGETCONNLIST about the controller `index`, with space for the answer.
   static func question(_ index: UInt16) -> [UInt8] {
     var writer = ByteWriter()
     writer.u16le(index)

@@ -47,7 +47,7 @@ public struct LEBuffers: Hashable, Sendable {
     return LEBuffers(length: Int(try reader.u16le()), count: Int(try reader.u16le())).sane
   }
 
-  /// The values, limited to `most`; nil if they are below `least`.
+  /// These buffer sizes, limited to `most`; nil if they are below `least`.
   private var sane: LEBuffers? {
     guard length >= Self.least.length, count > 0 else { return nil }
     return LEBuffers(length: min(length, Self.most.length), count: min(count, Self.most.count))

@@ -1,7 +1,8 @@
 import Common
 import Radio
 
-/// The decisions of raw HCI for one controller: when each packet is sent, on which link, and the result of each value.
+/// Schedules raw HCI packets for one controller: it decides when each packet is sent, on which link, and the result of
+/// each value.
 ///
 /// - A waiting packet's link is looked up by the peer's address before it is sent, and values that wait for a link end
 ///   with it. No packet reaches a link that reuses an old handle.
@@ -22,12 +23,13 @@ struct PacketScheduler: Sendable {
     /// controller.
     case found([HCILink])
     case notFound(HCIError)
-    /// The result of `send`, `sent` or `notSent`, to which the same rule applies.
+    /// The kernel accepted the packet of `send`. `sent` or `notSent` must precede the next event, except events of the
+    /// controller.
     case sent
     case notSent(HCIError)
     case completed([ControllerEvent.CompletedPackets])
     case disconnected(handle: UInt16)
-    /// The program was notified that the link with this peer ended.
+    /// The program reports that the link with this peer has ended.
     case forgotten(BluetoothAddress)
     /// The time of the last `wake` is reached.
     case woken
@@ -71,7 +73,7 @@ struct PacketScheduler: Sendable {
     var values: [Waiting] = []
     /// The link of the values, once it was looked up.
     var handle: UInt16?
-    /// The unsent packets of the first value, once its transmission has begun.
+    /// The packets of the first value that are not sent yet; empty before its first packet is sent.
     var packets: [[UInt8]] = []
   }
 
@@ -94,9 +96,10 @@ struct PacketScheduler: Sendable {
   private var order: [BluetoothAddress] = []
   private var flights: [UInt16: Flight] = [:]
   private var request: Request?
-  /// Whether the handles of the queues were looked up since the last external event.
+  /// Whether the link handles of all queues were looked up since the last external event.
   private var isFresh = false
-  /// Whether a link ended during the request for the kernel's links: the result may be older.
+  /// Whether a link ended while the kernel's list of links was requested. The list may then be outdated, and is
+  /// requested again.
   private var endedMeanwhile = false
   /// The end of the pause after transient failures; nil if there is no pause.
   private var resume: Instant?
@@ -105,7 +108,7 @@ struct PacketScheduler: Sendable {
   private var isListening = false
   private var wake: Instant?
 
-  /// Number of our packets in the controller.
+  /// Number of packets of this process in the controller that are not reported as completed.
   var inFlight: Int { flights.values.reduce(0) { $0 + $1.count } }
   private var waiting: Int { queues.values.reduce(0) { $0 + $1.values.count } }
 
@@ -246,7 +249,7 @@ struct PacketScheduler: Sendable {
     }
     let next = request == nil ? self.next() : nil
     if request == nil, next == nil { isFresh = false }
-    // This comes first: the reports of packets that are sent now must be received.
+    // Listening begins before the first packet is sent, so that the report of its completion is received.
     let mustListen = !queues.isEmpty || !flights.isEmpty
     if mustListen != isListening {
       isListening = mustListen
@@ -260,8 +263,8 @@ struct PacketScheduler: Sendable {
     }
   }
 
-  /// The next peer: one whose link is unknown, or one whose packet is to be sent. Nil if there is none, or if the
-  /// buffers have no space for the packet.
+  /// The peer to serve next: one whose link must be looked up, or one whose packet is to be sent. Nil if there is none,
+  /// or if the buffers have no space for the packet.
   ///
   /// A peer without space blocks the others; otherwise short values would always be sent before a long one.
   private func next() -> BluetoothAddress? {

@@ -16,7 +16,7 @@ import Common
 public struct ChannelQuery: Sendable {
   /// The result of one answer.
   public enum Progress: Hashable, Sendable {
-    /// There is more: send `request` again.
+    /// The answer is incomplete: send the new value of `request` next.
     case unfinished
     /// The RFCOMM channel of the profile, 1 to 30.
     case channel(UInt8)
@@ -77,7 +77,7 @@ public struct ChannelQuery: Sendable {
     guard length <= Self.stateLimit else { throw .tooLong(field: "continuation state", limit: Self.stateLimit) }
     let next = Array(try reader.bytes(length))
     try reader.finish()
-    // An empty part that is to be continued would never end.
+    // A peer that sends only empty parts would make the query endless.
     guard next.isEmpty || !part.isEmpty else { throw .badValue("continuation state") }
     lists += part
     state = next

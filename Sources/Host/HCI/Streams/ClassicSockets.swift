@@ -64,7 +64,7 @@ public struct KernelClassicSockets: ClassicSockets {
     return descriptor
   }
 
-  /// Lends an address to a system call.
+  /// Passes a socket address to a system call.
   private static func with(
     _ address: [UInt8], _ body: (UnsafePointer<sockaddr>?, socklen_t) -> Int32
   ) -> Int32 {

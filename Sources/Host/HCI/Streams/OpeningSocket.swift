@@ -16,7 +16,7 @@ public final class OpeningSocket {
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
 
-  /// Waits for the end of the attempt.
+  /// Reports the result of the connection attempt.
   ///
   /// - Parameter body: called once on the loop, with nil if the connection exists.
   public func whenOver(_ body: @escaping @LoopActor (HCIError?) -> Void) {
@@ -27,14 +27,14 @@ public final class OpeningSocket {
     }
   }
 
-  /// Gives the descriptor to the caller, who owns it then.
+  /// Returns the descriptor and transfers its ownership to the caller.
   public func take() -> Int32 {
     watch = nil
     defer { descriptor = -1 }
     return descriptor
   }
 
-  /// Gives up the attempt.
+  /// Abandons the connection attempt, and closes the descriptor.
   public func close() {
     watch = nil
     if descriptor >= 0 { Glibc.close(descriptor) }
