@@ -151,7 +151,7 @@ extension Command {
 public struct ParsedCommand: Sendable, Equatable {
   /// The verbs, without the program's name: `["radio", "show"]`.
   public let path: [String]
-  /// The help for this command. If ``wantsHelp``, show it and do nothing else.
+  /// The help text of this command. If ``wantsHelp`` is true, the program prints this text and exits.
   public let help: String
   /// Whether the line requested help; arguments may then be missing.
   public let wantsHelp: Bool

@@ -110,7 +110,7 @@ public enum ValueShape: Sendable, Equatable {
     }
   }
 
-  /// The error of `text`, which completes "… is not …"; nil if the value is valid.
+  /// The form that `text` does not have, which completes "… is not …"; nil if the value is valid.
   func objection(to text: String) -> String? {
     switch self {
     case .text, .file:

@@ -12,11 +12,11 @@ public enum ExitCode: Int32, Sendable, CaseIterable {
   case denied = 4
   /// The service or the peer did not answer in time.
   case timeout = 5
-  /// The data arrived, and the other side neither accepted nor rejected it.
+  /// The peer received the data, but did not report whether it accepts or rejects it.
   case undecided = 6
   /// Standard output or a file could not be written.
   case notWritten = 7
-  /// There is no bus at the address.
+  /// No message bus can be reached at the address.
   case noBus = 8
 
   /// A short description for the help text.

@@ -5,9 +5,9 @@ import Common
 /// A configuration stores the table of each section, but not the meaning of its keys. It is created from a list of
 /// section types.
 public struct Configuration: Sendable {
-  /// Completes "Settings of …" at the top of the default file.
+  /// The subject of the settings, which completes "Settings of …" at the top of the default file.
   let subject: String
-  /// The file's name, and the program that reads it.
+  /// The file's name; `program` is the name of the program that reads the file.
   let file: String
   let program: String
   /// All keys, grouped by section.
@@ -104,7 +104,7 @@ public struct Configuration: Sendable {
     }
   }
 
-  /// Applies the file's entries, and returns complaints about invalid ones.
+  /// Applies the entries of a file to these settings, and returns complaints about invalid entries.
   mutating func apply(_ content: INI, inForce: Configuration? = nil) -> [Complaint] {
     var complaints: [Complaint] = []
     let sections = table.map(\.section)

@@ -11,7 +11,8 @@ struct INI: Sendable, Equatable {
     let section: String
     let key: String
     let value: String
-    /// Whether the value begins with `"` and contains no other one at its end. The mark is then part of the value.
+    /// Whether the value begins with a quotation mark `"` and does not end with one. The mark is then part of the
+    /// value.
     var isUnclosed = false
     let file: String
     /// The number of the entry's first line, from 1.
@@ -76,14 +77,14 @@ struct INI: Sendable, Equatable {
       return complain(line, "A setting is written Key=Value; this line is ignored.")
     }
     guard let section else {
-      // After an invalid header the complaint about it suffices.
+      // Entries after an invalid section header cause no complaints of their own.
       if headerIsBroken { return }
       return complain(line, "This setting precedes the first [Section] and is ignored.")
     }
     let key = Self.trimmed(String(text[..<equals]))
     let written = Self.trimmed(String(text[text.index(after: equals)...]))
     let value = Self.unquoted(written)
-    // An apostrophe at the beginning may be part of the text.
+    // Only `"` counts as unclosed, because an apostrophe at the beginning may be part of the text.
     let isUnclosed = value == written && written.hasPrefix("\"")
     entries.append(
       Entry(section: section, key: key, value: value, isUnclosed: isUnclosed, file: file, line: line))

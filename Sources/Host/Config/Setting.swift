@@ -124,9 +124,9 @@ struct ConfigurationKey: Sendable {
 public struct SettingChange: Sendable, Equatable {
   /// When a changed value takes effect.
   public enum Moment: Sendable, Equatable {
-    /// When the service reloads its configuration.
+    /// A changed value takes effect at the next reload of the configuration.
     case onReload
-    /// When the service is restarted.
+    /// A changed value takes effect at the next start of the service.
     case onRestart
   }
 

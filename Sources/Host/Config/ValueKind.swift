@@ -1,6 +1,6 @@
 /// The syntax of a setting's values: parsing, formatting, and a description.
 public struct ValueKind<Value: Sendable & Equatable>: Sendable {
-  /// Completes "Takes …" and "… is not …": `a size from 1K to 64M`.
+  /// Description of a valid value, which completes "Takes …" and "… is not …": `a size from 1K to 64M`.
   public let form: String
   /// Whether a value may be any text, such as a name, a path or an address.
   let isFree: Bool
@@ -49,7 +49,7 @@ extension ValueKind {
 
 /// The reason why a value is invalid.
 enum BadValue: Error, Equatable {
-  /// The text does not have the form of the kind.
+  /// The text does not have the syntax of the setting.
   case form
   /// The value is not allowed for this reason, a sentence without a full stop.
   case because(String)

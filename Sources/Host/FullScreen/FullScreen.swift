@@ -14,7 +14,7 @@ public final class FullScreen {
   public enum Event: Sendable, Equatable {
     case key(Key)
     case resized
-    /// The terminal is gone.
+    /// The terminal was closed. No further event follows.
     case ended
   }
 
@@ -148,7 +148,7 @@ public final class FullScreen {
 
   private func read(_ ready: Readiness, _ onEvent: @LoopActor (Event) -> Void) {
     var isEmpty = true
-    // An observer may close the terminal.
+    // The handler of a key may close the terminal.
     while !isClosed {
       var value: UInt32 = 0
       let kind = earshot_next_key(&value)

@@ -34,7 +34,7 @@ struct KeyDecoder {
     }
   }
 
-  /// Ends the input: a pending escape counts as the Escape key.
+  /// Decodes the end of the input: a pending escape character is the Escape key.
   mutating func end() -> Key? {
     defer { afterEscape = false }
     return afterEscape ? .escape : nil

@@ -4,8 +4,8 @@ import Journal
 import Loop
 import Radio
 
-/// One service of the daemon: its name, settings, journal messages, bus objects, and its life from start to stop. A
-/// conforming type needs only an entry in the list of services.
+/// One service of the daemon: its name, settings, journal messages and bus objects, and the calls from its start to its
+/// end. A conforming type needs only an entry in the list of services.
 ///
 /// The host creates a service, exports its objects, calls `begin`, and `apply` at each reload. At the end it calls
 /// `stop`, then `rest`. All calls are on the loop. (The model is swift-service-lifecycle: services begin in the order
@@ -50,11 +50,12 @@ public protocol Service: AnyObject, Sendable {
   /// - Returns: objects whose release ends the exports.
   func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject]
 
-  /// Restores stored state and starts the configured activities. The service's objects are already exported.
+  /// Starts the service: it restores its stored state and begins the configured activities. Its bus objects are already
+  /// exported.
   func begin()
 
-  /// Calls `then` once, when stored state is restored, at the latest after `limit`. The service has begun; state on an
-  /// unresponsive disk is restored later.
+  /// Calls `then` once, when the stored state is restored, or after `limit` if the disk does not respond. State is then
+  /// restored later. `begin` was called before.
   func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void)
 
   /// Applies settings that a reload changed. Settings that need a restart have their old values.
@@ -64,7 +65,7 @@ public protocol Service: AnyObject, Sendable {
   /// `ServiceContext.statusChanged` reports a change.
   var statusLine: String { get }
 
-  /// Stops using the radio; pending operations fail.
+  /// Stops the service: it no longer uses the radio, and pending operations fail.
   func stop()
 
   /// Completes pending writes and deletions on the disk. The service has been stopped.

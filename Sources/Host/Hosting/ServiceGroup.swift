@@ -72,7 +72,7 @@ public final class ServiceGroup {
   }
 }
 
-/// Waits until all services have completed an operation. It ends once.
+/// Waits until all services have completed an operation, or until a time limit, and then calls its callback once.
 @LoopActor
 final class ServiceWait {
   private var missing: [Int: String]
@@ -88,7 +88,7 @@ final class ServiceWait {
     self.then = then
   }
 
-  /// Starts the wait; ends immediately if no service is pending.
+  /// Starts the time limit. The wait ends immediately if all services have completed the operation.
   func begin(_ scheduler: any Scheduler, atMost limit: Duration) {
     guard !missing.isEmpty else { return end() }
     timer = scheduler.schedule(after: limit) {
@@ -100,7 +100,7 @@ final class ServiceWait {
 
   func isOver(_ index: Int) {
     missing[index] = nil
-    // Before `begin` other services may not have been called yet.
+    // The wait does not end before `begin`, because other services may not have been called yet.
     if missing.isEmpty, timer != nil { end() }
   }
 

@@ -14,7 +14,7 @@ public final class JournalSocket: Sendable {
     var descriptor: Int32 = -1
     /// Number of dropped lines that are not reported yet.
     var lost: UInt64 = 0
-    /// The identifier of the last line.
+    /// The SYSLOG_IDENTIFIER of the last line, which the report of dropped lines uses.
     var identifier = ""
   }
 

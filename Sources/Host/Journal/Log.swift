@@ -146,7 +146,7 @@ public enum LogLevel: Int, Sendable, CaseIterable, Comparable {
 /// One log line in the form that a capture closure receives.
 public struct LogRecord: Sendable, Equatable {
   public let level: LogLevel
-  /// The sentence.
+  /// The sentence of the log line, without its fields.
   public let text: String
   public let id: MessageID?
   public let fields: [LogField]

@@ -6,7 +6,7 @@ public struct MessageID: Hashable, Sendable {
   public let name: String
   /// The ID in the form of journal and catalog: 32 lower-case hexadecimal digits.
   public let hex: String
-  /// The event, one line of the catalog.
+  /// The subject of the event, one line in the catalog.
   public let subject: String
   /// The meaning of the event and what to do: the catalog's text, with its line breaks. `@EARSHOT_ADAPTER@` is replaced
   /// by the value of that field.
@@ -125,7 +125,7 @@ extension MessageID {
     systemctl status earshotd names the latter until the restart.
     """)
 
-  /// Keys may be written to the disk: the kernel does not lock or protect this process's memory.
+  /// Keys may be written to the disk, because the kernel refused to lock or protect the memory of this process.
   public static let memoryExposed = MessageID(
     "MemoryExposed", "aa9bffcaff3f3cb664015ba1d46c6cad", "Keys may be written to the disk",
     """

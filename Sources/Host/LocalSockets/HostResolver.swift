@@ -1,7 +1,7 @@
 import Glibc
 import Loop
 
-/// Finds the addresses of a host by its name. It is a port: tests have names of their own.
+/// Finds the addresses of a host by its name. It is a protocol, so that tests can define names.
 @LoopActor
 public protocol HostResolving: AnyObject, Sendable {
   /// Looks up the addresses of a name.
@@ -11,7 +11,7 @@ public protocol HostResolving: AnyObject, Sendable {
   func resolve(_ name: String, then: @escaping @LoopActor (Result<[String], HostFailure>) -> Void)
 }
 
-/// Reason why a name has no address, as a part of a sentence.
+/// Reason why no address was found for a host name, as a clause of a sentence.
 public struct HostFailure: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
 
@@ -45,7 +45,7 @@ public final class HostResolver: HostResolving {
   private nonisolated static func addresses(of name: String) -> Result<[String], HostFailure> {
     var hints = addrinfo()
     (hints.ai_family, hints.ai_socktype) = (AF_UNSPEC, Int32(SOCK_STREAM.rawValue))
-    // A name whose machine has no IPv6 gets no IPv6 addresses.
+    // Without an IPv6 address on this machine, the resolver returns no IPv6 addresses.
     hints.ai_flags = AI_ADDRCONFIG
     var found: UnsafeMutablePointer<addrinfo>?
     let result = getaddrinfo(name, nil, &hints, &found)
@@ -61,7 +61,8 @@ public final class HostResolver: HostResolving {
         entry.pointee.ai_addr, entry.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
       {
         let host = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        // A link-local address has an interface behind it, and is no address of a server.
+        // Link-local addresses are left out. They have a zone suffix, so `isNumeric` refuses them, and no server uses
+        // them.
         if isNumeric(host), !hosts.contains(host) { hosts.append(host) }
       }
       next = entry.pointee.ai_next

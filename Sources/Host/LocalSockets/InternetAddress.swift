@@ -1,8 +1,8 @@
 import Glibc
 
-/// The other end of a connection, by which connections are counted.
+/// Identifies the other end of a connection, for limits on the connections of one peer.
 public enum StreamPeer: Hashable, Sendable, CustomStringConvertible {
-  /// A program of this user, over a Unix socket.
+  /// A program of the user with this ID, over a Unix socket.
   case user(UInt32)
   /// A numeric IP address. All addresses of a 64-bit IPv6 network count as one, because one machine can have all of
   /// them.

@@ -12,13 +12,13 @@ public enum LocalStreamEvent: Sendable, Equatable {
 
 /// The reason why a connection to a program on this machine failed.
 public enum LocalStreamError: Error, Hashable, Sendable {
-  /// No program listens at the path.
+  /// The path does not exist, or no program listens on its socket.
   case missing
   /// This process lacks permission to connect.
   case denied
   /// The program accepts no further connections now.
   case busy
-  /// A different reason, as the system's text.
+  /// Any other reason, in the system's words.
   case other(String)
 }
 

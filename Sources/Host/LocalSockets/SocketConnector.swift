@@ -102,7 +102,7 @@ private final class SocketConnection {
       if count < 0, errno == EINTR { continue }
       if count < 0, errno == EAGAIN { return }
       guard count > 0 else {
-        // The program no longer reads. It may still have answered.
+        // The program no longer reads the request, but may have sent a reply.
         unsent = []
         break
       }

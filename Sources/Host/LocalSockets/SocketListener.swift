@@ -13,7 +13,7 @@ public struct SocketListener: LocalListening {
     try Self.removeOrphan(path)
     let descriptor = socket(AF_UNIX, Self.kind, 0)
     guard descriptor >= 0 else { throw Self.failure(path) }
-    // Nobody may connect before the mode is set: the socket does not listen yet.
+    // The mode is set before the socket listens, so that no program can connect before.
     guard Self.withAddress(path, { bind(descriptor, $0, $1) }) == 0, chmod(path, mode) == 0,
       Glibc.listen(descriptor, 128) == 0
     else {
@@ -146,7 +146,7 @@ private final class ListeningSocket {
       var value = value
       setsockopt(connection, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
     }
-    // Segments are small, and each is an answer or a request.
+    // Nagle's algorithm is off, because each small segment is a complete request or answer.
     set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     // A peer that is silent for a minute is probed each minute. After 9 probes without an answer it is gone.
     set(SOL_SOCKET, SO_KEEPALIVE, 1)

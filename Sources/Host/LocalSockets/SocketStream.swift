@@ -15,7 +15,7 @@ public final class SocketStream: StreamConnection {
 
   private var descriptor: Int32
   private var unsent: [UInt8] = []
-  /// Number of bytes at the beginning of `unsent` that are written.
+  /// Number of bytes at the beginning of `unsent` that the kernel has accepted.
   private var start = 0
   private var isClosing = false
   private var isGone = false
@@ -71,7 +71,7 @@ public final class SocketStream: StreamConnection {
     isClosing = true
     onEvent = { _ in }
     if start == unsent.count || isGone { return end() }
-    // The stream stays until then, whether its owner drops it or not.
+    // The timer retains the stream until it is closed, even if the owner releases it.
     closingTimer = EventLoop.shared.schedule(at: EventLoop.shared.now.advanced(by: Self.closingTime)) { self.end() }
     update()
   }

@@ -12,7 +12,8 @@ public enum StreamEvent: Sendable, Equatable {
   case ended
 }
 
-/// A connection that carries bytes in both directions. It is a port: tests have a peer in virtual time.
+/// A connection that carries bytes in both directions. It is a protocol, so that tests can simulate a peer in virtual
+/// time.
 @LoopActor
 public protocol StreamConnection: AnyObject, Sendable {
   /// Called on the loop, never from within a call of this type, and not after `close`.
@@ -24,7 +25,7 @@ public protocol StreamConnection: AnyObject, Sendable {
   func send(_ bytes: [UInt8])
   /// Sends a ping to the peer. It has no effect on a transport without pings.
   func ping()
-  /// Writes waiting bytes, for at most 10 s, and then closes the connection.
+  /// Sends the bytes that wait, for at most 10 s, and then closes the connection. No event follows.
   func close()
   /// Closes the connection now, and drops waiting bytes.
   func abort()
@@ -57,7 +58,8 @@ public enum ListenError: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// Listens for connections of programs on this machine. It is a port: tests have programs in virtual time.
+/// Listens for connections of programs on this machine. It is a protocol, so that tests can simulate programs in
+/// virtual time.
 @LoopActor
 public protocol LocalListening: Sendable {
   /// Listens at the Unix stream socket `path`, for the lifetime of the registration.

@@ -2,7 +2,7 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// The state of a descriptor, or the states to watch for.
+/// Events of a file descriptor: those that occurred, or those to watch for.
 public struct Readiness: OptionSet, Sendable {
   public let rawValue: UInt32
 

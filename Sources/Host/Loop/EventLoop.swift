@@ -31,7 +31,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     var event: OpaquePointer?
     let made = sd_event_new(&event)
     let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-    // Without these two the program cannot work. No input can cause this.
+    // The program cannot work without an event loop and its wake-up descriptor. No input can cause this failure.
     guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("the kernel refused an event loop") }
     self.event = event
     self.wakeDescriptor = descriptor

@@ -47,7 +47,7 @@ public final class Observers<Value> {
     }
   }
 
-  /// Removes all observers; their registrations have no further effect.
+  /// Removes all observers. Cancelling their registrations afterwards has no effect.
   public func removeAll() {
     for entry in entries { entry.observer = nil }
     entries = []
@@ -55,7 +55,7 @@ public final class Observers<Value> {
 }
 
 extension Observers<Void> {
-  /// Calls each observer.
+  /// Calls each observer, for a notification without a value.
   public func call() {
     call(())
   }

@@ -16,7 +16,8 @@ public enum ProgramRun {
     case notStarted(Int32)
   }
 
-  /// Longest interval in which the end of the program is looked for, in milliseconds. It is 1 at the begin of a run.
+  /// Maximum interval between checks whether the program has ended, in milliseconds. The interval is 1 ms at the
+  /// beginning of a run.
   private static let pollInterval: Int32 = 20
 
   /// Runs a program. Its standard output goes to standard error.
@@ -133,7 +134,7 @@ public enum ProgramRun {
     return .timedOut
   }
 
-  /// The end for a status of `waitpid`, whose macros are not available in Swift.
+  /// The result of a run, decoded from a status of `waitpid`, whose macros are not available in Swift.
   private static func end(_ status: Int32) -> End {
     status & 0x7F == 0 ? .exited(status >> 8 & 0xFF) : .signalled(status & 0x7F)
   }

@@ -1,6 +1,6 @@
 import Common
 
-/// Time and work for a service: the event loop in a program, virtual time in a test.
+/// Clock, timers and offloaded work for a service: in a program the event loop, in a test virtual time.
 @LoopActor
 public protocol Scheduler: Offloading {
   /// The present moment. It never goes backwards, regardless of the wall clock.
@@ -53,7 +53,7 @@ public final class Registration: Sendable {
   }
 }
 
-/// A closure that can be taken only once.
+/// Stores a closure, which can be taken and called only once.
 final class OneShot: Sendable {
   private let body: Locked<(@LoopActor () -> Void)?>
 

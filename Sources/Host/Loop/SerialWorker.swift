@@ -114,7 +114,7 @@ public final class Canary {
     self.limit = limit
   }
 
-  /// Sends a canary if none is pending.
+  /// Sends a canary (an empty job) through the worker, unless one is pending.
   ///
   /// - Returns: false if a canary has been pending for `limit` or longer.
   public func isBack() -> Bool {

@@ -45,7 +45,7 @@ public final class SystemWallClock: WallClock {
     let timer = timerfd_create(CLOCK_REALTIME, Int32(TFD_CLOEXEC) | Int32(TFD_NONBLOCK))
     guard timer >= 0, earshot_watch_clock(timer) == 0 else {
       if timer >= 0 { close(timer) }
-      // Callers also detect a change when they read the time.
+      // Without the timer, callers still detect a changed clock when they read the time.
       return Registration {}
     }
     let watch = EventLoop.shared.watch(timer, for: .readable) { _ in

@@ -25,7 +25,7 @@ public final class WriteBehind<Value: Sendable, Failure: Error> {
     next()
   }
 
-  /// Runs another operation of the store, before the writes that wait.
+  /// Runs another operation of the store, before the write that waits.
   public func run<Outcome: Sendable>(
     _ work: @escaping @Sendable () -> Outcome, then: @escaping @LoopActor (Outcome) -> Void
   ) {
@@ -61,7 +61,7 @@ public final class WriteBehind<Value: Sendable, Failure: Error> {
   }
 }
 
-/// Callers that wait until a store has nothing to do.
+/// Callbacks of callers that wait until a store has no pending operation.
 @LoopActor
 public final class IdleWaiters {
   private var waiters: [(number: Int, body: @LoopActor () -> Void)] = []
@@ -74,7 +74,7 @@ public final class IdleWaiters {
     waiters.append((lastNumber, body))
   }
 
-  /// Calls `body` after `limit` if `callAll` was not called until then.
+  /// Adds a waiter, whose `body` is called by `callAll`, or after `limit` if `callAll` was not called before.
   public func add(within limit: Duration, on scheduler: any Scheduler, _ body: @escaping @LoopActor () -> Void) {
     let number = lastNumber + 1
     let timer = scheduler.schedule(after: limit) { [weak self] in

@@ -18,7 +18,7 @@ extension IncomingConnection {
     return Registration { wait.cancel() }
   }
 
-  /// Ties another slot to the connection: it is released together with the connection's own.
+  /// Attaches the slot of another limit to the connection. Both slots are released together.
   public func hold(_ other: Registration) {
     let (descriptor, slot) = take()
     restore(

@@ -28,7 +28,7 @@ public final class InterfaceMonitor {
   private var isClosed = false
   /// The interfaces as last reported; empty before the first report.
   public private(set) var interfaces: [NetworkInterface] = []
-  /// Number of times that messages were lost, so that all interfaces were requested again.
+  /// Number of times that all interfaces were requested again because netlink messages were lost.
   public private(set) var losses: UInt64 = 0
 
   /// - Parameter onChange: called on the loop with all interfaces, first when they are known, then after each change.
@@ -115,7 +115,7 @@ public final class InterfaceMonitor {
         if failure == ENOBUFS { restartSoon() }
         break
       }
-      // Only the kernel has the port 0; any other program may send messages too.
+      // Messages of other programs are ignored: only the kernel sends from netlink port 0.
       guard sender[4..<8].allSatisfy({ $0 == 0 }) else { continue }
       guard count <= Self.bufferSize else {
         restartSoon()

@@ -28,7 +28,7 @@ public struct NetworkInterface: Hashable, Sendable {
 /// An attribute has its length (2 bytes), its type (2 bytes) and its value, padded to 4 bytes. Numbers have the byte
 /// order of the machine.
 struct InterfaceTable: Sendable {
-  /// Result of applying a batch of messages.
+  /// Result of applying the messages of one read.
   struct Outcome: Equatable {
     /// Whether the end of a dump was among the messages.
     var dumpEnded = false
@@ -86,7 +86,7 @@ struct InterfaceTable: Sendable {
     guard let family = body.first, let index = Self.number(body, 4, UInt32.self),
       let flags = Self.number(body, 8, UInt32.self)
     else { return }
-    // Bridges send messages of their own family, which say nothing about the interface itself.
+    // Messages of a bridge's own family do not describe the interface itself.
     guard family == 0 else { return }
     guard isNew else {
       links[index] = nil

@@ -139,7 +139,7 @@ public final class MulticastPort {
         used = min(max(0, count), buffer.count)
       }
       if count < 0 {
-        // An error of an earlier datagram to an address that does not exist. It is over once it is read.
+        // The error belongs to an earlier datagram to an address that does not exist. Reading it clears it.
         if errno == EAGAIN { return }
         continue
       }
@@ -184,7 +184,7 @@ public final class MulticastPort {
         // struct ipv6_mreq: group, interface. A link-local group is bound to its interface by the zone.
         try Socket.set(descriptor, Int32(IPPROTO_IPV6), IPV6_JOIN_GROUP, bytes: group.address.bytes + index)
       } else {
-        // Without this, the kernel also delivers what other sockets have joined on other interfaces.
+        // Otherwise the kernel also delivers datagrams to groups that other sockets have joined on other interfaces.
         Socket.set(descriptor, Int32(IPPROTO_IP), multicastAll, 0)
         try Socket.set(
           descriptor, Int32(IPPROTO_IP), IP_ADD_MEMBERSHIP, bytes: group.address.bytes + anyAddress + index)

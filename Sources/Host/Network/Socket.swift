@@ -17,12 +17,12 @@ enum Socket {
     let family = address.isIPv6 ? AF_INET6 : AF_INET
     let descriptor = socket(family, Int32(kind.type | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw NetworkError(errno: errno) }
-    // Without this, an IPv6 socket takes IPv4 connections as well, under addresses of a third form.
+    // Otherwise an IPv6 socket also accepts IPv4 connections, under IPv4-mapped addresses.
     if address.isIPv6 { set(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
     return descriptor
   }
 
-  /// Makes an accepted socket non-blocking, and prevents child processes from inheriting it.
+  /// Makes an accepted socket non-blocking and close-on-exec.
   static func keepToItself(_ descriptor: Int32) {
     _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)

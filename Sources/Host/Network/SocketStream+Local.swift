@@ -39,7 +39,7 @@ extension SocketStream {
     return (SocketStream(owning: ends[0]), ends[1])
   }
 
-  /// The user of the program at the other end of a Unix socket; nil if the kernel does not know it.
+  /// The user ID of the program at the other end of a Unix socket; nil if the kernel does not report it.
   public var peerUser: UInt32? {
     // struct ucred: process, user, group.
     var owner: [UInt32] = [0, 0, 0]

@@ -34,7 +34,7 @@ public final class SocketStream {
 
   private enum Sending: Equatable {
     case open
-    /// The sending side is shut down when the buffer is empty.
+    /// The owner has ended its direction, which is shut down when the buffer is empty.
     case finishing
     case finished
   }
@@ -187,7 +187,7 @@ public final class SocketStream {
     if isConnecting { return finishConnecting() }
     let isBroken = !ready.isDisjoint(with: [.hungUp, .failed])
     let watched = watched ?? []
-    // A reset comes after everything that was sent before it, so that reading comes first.
+    // Bytes that the peer sent before a reset are read first.
     if watched.contains(.readable), isBroken || ready.contains(.readable) { read() }
     if watched.contains(.writable), isBroken || ready.contains(.writable) { write() }
     if isBroken { handleHangUp(ready) }
@@ -202,7 +202,7 @@ public final class SocketStream {
       return end(Socket.pendingError(descriptor) ?? .reset)
     }
     hasHungUp = true
-    // After our own end the kernel reports the peer's end as a hang-up.
+    // After this side has ended its direction, the kernel reports the end of the peer's direction as a hang-up.
     if sending != .finished { onEvent?(.hungUp) }
   }
 
@@ -248,7 +248,8 @@ public final class SocketStream {
       shutdown(descriptor, Int32(SHUT_WR))
       return endIfDone()
     }
-    // Half of the buffer: a writer that is woken for each byte would send bytes one by one.
+    // `writable` is reported when half of the buffer is free. A writer that is woken for each byte would send bytes one
+    // by one.
     guard wasShort, sending == .open, unsent.count <= Self.bufferSize / 2 else { return }
     wasShort = false
     onEvent?(.writable)

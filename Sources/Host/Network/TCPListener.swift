@@ -31,7 +31,7 @@ public final class IncomingConnection {
   /// The descriptor; -1 if it was taken.
   var rawDescriptor: Int32 { descriptor }
 
-  /// Puts back the results of `take`.
+  /// Reverses `take`: the connection owns the descriptor and its slot again.
   func restore(_ descriptor: Int32, _ slot: Registration?) { (self.descriptor, self.slot) = (descriptor, slot) }
 
   /// Transfers ownership of the descriptor.
@@ -71,7 +71,7 @@ public final class TCPListener {
   /// Time in which no connection is accepted after descriptors ran out.
   private static let pause = Duration.seconds(1)
 
-  /// The address and port where it listens; if port 0 was requested, the port that the kernel has chosen.
+  /// The address and port of the listener. If port 0 was requested, this is the port that the kernel has chosen.
   public let local: Endpoint
   public private(set) var counters = Counters()
   private let bounds: ConnectionBounds
@@ -95,7 +95,7 @@ public final class TCPListener {
     let descriptor = try Socket.make(.stream, for: endpoint.address)
     do throws(NetworkError) {
       Socket.set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
-      // Accepted sockets inherit these.
+      // Accepted sockets inherit these buffer sizes.
       Socket.set(descriptor, SOL_SOCKET, SO_RCVBUF, Socket.kernelBuffer)
       Socket.set(descriptor, SOL_SOCKET, SO_SNDBUF, Socket.kernelBuffer)
       Socket.set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

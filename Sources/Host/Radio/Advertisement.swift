@@ -58,7 +58,7 @@ public struct AdvertisingSetID: Hashable, Sendable {
 }
 
 extension AdvertisingSetID {
-  /// Number of the last identity. It starts above all numbers of a shared radio's sets.
+  /// Number of the last identity. It starts at 2^32, above the numbers that `SharedRadio` gives to its sets.
   @LoopActor private static var last = 1 << 32
 
   /// An identity that no other set of this process has. An advertisement with a new identity is sent from a new

@@ -1,8 +1,8 @@
 import Common
 
 extension AdvertisingData {
-  /// Decodes the AD structures in `bytes` as a receiver does. They end at the end of the bytes, a length of 0, or a
-  /// truncated structure (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is ignored.
+  /// Decodes the AD structures of an advertising payload as a receiver does. They end at the end of the bytes, a length
+  /// of 0, or a truncated structure (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is ignored.
   public init(decoding bytes: some Collection<UInt8>) {
     self.init([])
     var remaining = ArraySlice(Array(bytes))

@@ -16,17 +16,17 @@ public struct AdvertisingTerms: Hashable, Sendable {
   }
 }
 
-/// Priorities for scarce slots, the highest first.
+/// Priority of an advertisement when advertising slots are scarce, the highest first.
 public enum AdvertisingPriority: Int, CaseIterable, Hashable, Sendable, Comparable {
-  /// A person who waits at the machine.
+  /// An advertisement for a person who waits at this machine, for example that of a kiosk.
   case person = 1
-  /// A node through which peers find a network.
+  /// The advertisement by which peers find a node of a network, for example of a mesh.
   case network = 2
-  /// The presence of this machine.
+  /// The advertisement of this machine's presence.
   case presence = 3
   /// A broadcast: a message in a non-connectable advertisement.
   case broadcast = 4
-  /// A notification that may be late.
+  /// A notification that may be delayed.
   case notify = 5
 
   /// Whether the priority on the left is lower.

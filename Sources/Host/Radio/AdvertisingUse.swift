@@ -1,8 +1,8 @@
-/// The use of the advertising slots.
+/// The services that use the advertising slots, and those that wait for one.
 public struct AdvertisingUse: Hashable, Sendable {
-  /// Used slots, including those of other programs' advertisements.
+  /// Number of used slots, including the advertisements of other programs.
   public var used: Int
-  /// Number of all slots.
+  /// Number of all slots of the adapter.
   public var places: Int
   /// The service of each active slot; a service with several slots is listed several times.
   public var onAir: [String]

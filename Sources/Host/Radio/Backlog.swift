@@ -1,7 +1,7 @@
-/// The limit of data on a link that waits in the system, and that later data cannot overtake.
+/// The amount of data that may wait in bluetoothd and the kernel for one link. Later data cannot overtake it.
 public enum Backlog: Hashable, Sendable {
-  /// A small limit, because the next data may be urgent.
+  /// Little data may wait, so that the next data, which may be urgent, is sent soon.
   case short
-  /// A larger limit: the programs handle many values at a time, which costs less for each value.
+  /// More data may wait, so that the programs handle many values at a time, which costs less for each value.
   case long
 }

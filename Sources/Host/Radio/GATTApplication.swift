@@ -3,8 +3,8 @@ import Common
 /// The services of a GATT server, as values.
 public struct GATTApplication: Hashable, Sendable {
   public var services: [GATTService]
-  /// Whether the persons at connected peers wait for transfers: a radio may then request fast links, at the cost of
-  /// power.
+  /// Whether persons at the connected peers wait for transfers. A radio may then request short connection intervals,
+  /// which cost power.
   public var wantsFastLinks: Bool
 
   public init(services: [GATTService], wantsFastLinks: Bool = false) {
@@ -43,7 +43,8 @@ public struct GATTCharacteristic: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var properties: Properties
   public var reach: Reach
-  /// Whether no write is ever refused. A radio may then use a faster path for writes that cannot report errors.
+  /// Whether the service accepts every write to the characteristic. A radio may then use a faster path for writes,
+  /// which cannot report errors.
   public var takesAllWrites: Bool
 
   /// The clients that a value of the characteristic must and may reach.

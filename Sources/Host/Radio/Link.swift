@@ -1,7 +1,7 @@
 import Common
 import Loop
 
-/// A link on which this machine is the GATT client.
+/// A link on which this machine is the GATT client, whichever end initiated the link.
 ///
 /// Calls return immediately; their results arrive as a `LinkEvent`. Writes are executed in the order of the calls. Two
 /// machines may have one physical link for both roles, made by either of them: the peer is then also our client, on a
@@ -50,7 +50,7 @@ public enum WriteKind: Hashable, Sendable {
 extension Link {
   public var writeLimit: Int { ATT.valueLimit }
 
-  /// The default, for a radio that reports every write.
+  /// By default nothing is streamed, so callers use `write`.
   public func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool { false }
 }
 

@@ -40,7 +40,8 @@ public protocol RadioDriver: AnyObject {
   /// Scans with this filter; nil stops scanning.
   func listen(_ listening: Listening?)
 
-  /// The reason why the driver cannot report single packets, and what to do, in sentences for a person; nil if it can.
+  /// The reason why the driver cannot report single advertising packets, and the remedy, in sentences for a person; nil
+  /// if it can.
   var deafness: String? { get }
 
   /// Connects immediately; `linkUp` precedes the event `connected`, also for an existing link. A link that serves and
@@ -96,7 +97,7 @@ public protocol RadioDriver: AnyObject {
 }
 
 extension RadioDriver {
-  /// Whether the driver reports single packets.
+  /// Whether the driver can report single advertising packets.
   public var seesPackets: Bool { deafness == nil }
 
   /// The default, for a driver without other programs.
@@ -141,7 +142,7 @@ public struct ApplicationID: Hashable, Sendable, CustomStringConvertible {
   public var description: String { "application \(number)" }
 }
 
-/// The filter of a scan.
+/// The filter of the driver's scan: services for scan results, patterns for single packets.
 public struct Listening: Hashable, Sendable {
   /// The services whose advertisers are reported by `heard(_: ScanResult)`. An empty set means every advertiser, nil
   /// none.
@@ -162,7 +163,7 @@ public struct Listening: Hashable, Sendable {
   }
 }
 
-/// A link in a driver's report.
+/// A link that came up, as a driver reports it.
 public struct DriverLink: Hashable, Sendable {
   public var id: LinkID
   public var address: BluetoothAddress
@@ -186,7 +187,7 @@ public enum LinkOrigin: Hashable, Sendable {
   case unknown
 }
 
-/// A client's use of an application, except writing.
+/// An action by which a client begins to use an application, other than a write.
 public enum Use: Hashable, Sendable {
   case read(CharacteristicID)
   case subscribed(CharacteristicID)

@@ -295,7 +295,7 @@ struct AdvertisingPlan: Sendable {
       return one == other ? left.key > right.key : one < other
     }
     for (priority, index) in overdue {
-      // A time slice must not delay that of a broadcast message, which is due before it would end.
+      // A time slice does not begin shortly before the time slice of a broadcast message is due, which it would delay.
       if priority != .broadcast, heads[.broadcast] != nil, let next = nextBroadcast, next > now,
         now.duration(to: next) < Self.longestUninterrupted + Self.pause
       {

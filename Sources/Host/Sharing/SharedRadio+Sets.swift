@@ -71,7 +71,7 @@ final class SharedSet: AdvertisingSet {
   }
 
   private enum State {
-    /// The set has no slot.
+    /// The set has no slot, and no data that waits for one.
     case silent
     /// The set's data between messages is active, or about to be.
     case resting

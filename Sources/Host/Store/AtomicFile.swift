@@ -86,7 +86,8 @@ public struct AtomicFile: Sendable {
 
   private var previous: String { "\(name).previous" }
 
-  /// Whether the present file is valid: a damaged one must not replace a valid previous one.
+  /// Whether the present file is valid. A damaged present file must not replace a valid file of the previous
+  /// generation.
   private func isWhole() -> Bool {
     do throws(StoreError) {
       return try read(name) { (_, _) throws(StoreError) in true } ?? false

@@ -28,7 +28,7 @@ struct Envelope {
     return writer.bytes
   }
 
-  /// Returns version and content of the output of `seal`.
+  /// Verifies the header of a file that `seal` encoded, and returns the version and the content.
   func open(_ bytes: [UInt8]) throws(WireError) -> (version: UInt16, content: ArraySlice<UInt8>) {
     var reader = ByteReader(bytes)
     guard try reader.bytes(Self.magic.count).elementsEqual(Self.magic) else { throw .badValue("magic") }

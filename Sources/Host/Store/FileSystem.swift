@@ -1,4 +1,5 @@
-/// The file system calls of this target, so that a test can replace the disk and let any call fail.
+/// The file system operations that stores use. It is a protocol, so that a test can simulate a disk and make any
+/// operation fail.
 public protocol FileSystem: Sendable {
   /// The effective user of this process.
   var user: UInt32 { get }
@@ -137,7 +138,7 @@ public struct FileStatus: Hashable, Sendable {
   public enum Kind: Sendable { case file, directory, other }
 
   public var kind: Kind
-  /// The twelve permission bits of `chmod`.
+  /// The permission bits as for `chmod`: the lower 12 bits of `st_mode`.
   public var mode: UInt32
   public var owner: UInt32
   /// The size in bytes.

@@ -46,7 +46,7 @@ public final class RecordSpool: Sendable {
     var name: SpoolFileName
     var size: Int
     var received: Int64
-    /// The reason why the file could not be read at the last attempt; nil if it was read.
+    /// The error of the last attempt to read the file; nil if it was read or not tried.
     var problem: StoreError?
   }
 
@@ -88,7 +88,8 @@ public final class RecordSpool: Sendable {
       do throws(StoreError) {
         try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
       } catch {
-        // The file may already have its final name, and would then reappear after a restart.
+        // The failed operation may already have given the file its final name, and the record would reappear after a
+        // restart.
         state.isUnsynced = true
         try? discard(id, &state)
         throw error
@@ -216,7 +217,8 @@ public final class RecordSpool: Sendable {
     try? old.overwrite()
   }
 
-  /// Removes a record, even one that is already forgotten: an earlier removal may have failed halfway.
+  /// Removes the files of a record, even of one that is no longer listed, because an earlier removal may have failed
+  /// halfway.
   private func remove(_ id: SpoolID, in state: inout State) throws(StoreError) {
     try discard(id, &state, isForgotten: { $0.held[id] = nil })
   }
@@ -407,7 +409,7 @@ extension RecordSpool {
       "\(path) was written by another release. Install that release, or remove the file.")
   }
 
-  /// Completes operations that were interrupted before the start, and lists the records.
+  /// Completes operations that were interrupted in an earlier run, and lists the records.
   func scan() throws(StoreError) {
     var hasUnfinished = false
     var names = try directory.names()

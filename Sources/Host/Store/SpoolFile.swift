@@ -5,11 +5,11 @@ import Crypto
 /// is derived for this file. The header is the seal's additional data.
 enum SpoolFile {
   enum Failure: Error, Hashable {
-    /// The file's content is invalid; the associated text describes the error.
+    /// The file's content is invalid; the text describes the error.
     case damaged(String)
-    /// The file may be valid, but was sealed with another key.
+    /// The file was sealed with a different key, and may be valid.
     case otherKey
-    /// The file is of a different release.
+    /// The file has the format of a different release.
     case otherVersion
 
     /// Converts a decoding error. A structure of another version is not damaged.

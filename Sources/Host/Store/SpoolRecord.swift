@@ -36,7 +36,7 @@ public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
 
   let bytes: [UInt8]
 
-  /// Draws a new ID.
+  /// Creates an ID from 16 random bytes.
   public init(randomFrom random: inout some RandomSource) {
     bytes = random.bytes(Self.size)
   }
@@ -82,7 +82,7 @@ public struct SpoolContents<Value: Sendable>: Sendable {
   /// The records in ascending order of the dates in their files.
   public var entries: [Entry] = []
   public var problems: [SpoolProblem] = []
-  /// Number of files that were not read because a limit was reached.
+  /// Number of valid files that were not read because a limit of the listing was reached.
   public var withoutRoom = 0
   /// Number of stored damaged files, found by this or an earlier listing.
   public var damaged = 0

@@ -5,7 +5,7 @@ import Crypto
 /// `LoadCredentialEncrypted=earshot-NAME:…`, otherwise drawn at random and stored in the state directory as `NAME.key`.
 public struct StoreKey: Sendable, CustomStringConvertible {
   public enum Origin: Sendable {
-    /// systemd has decrypted the key for this run.
+    /// The key is a systemd credential, which systemd decrypted for this run.
     case systemCredential
     /// The key is in the state directory: a reader of the sealed data can read it as well.
     case stateDirectory
@@ -13,7 +13,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     case made
   }
 
-  /// The purpose of a key, which determines only its location.
+  /// Identifies a stored key. It determines the location of the key, and not its bytes.
   public struct Name: Sendable {
     /// The name of the systemd credential in the unit.
     public let credential: String

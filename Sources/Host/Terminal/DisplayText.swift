@@ -65,7 +65,7 @@ public enum DisplayText {
     return lines
   }
 
-  /// The text in a form that all terminals show with equal width, for screens with fixed columns.
+  /// The text, changed so that all terminals show it with the same width, for screens with fixed columns.
   ///
   /// Terminals differ in showing composed emoji: as one glyph, or as one glyph for each part. Here only the first part
   /// is shown, in text form if an emoji form is merely requested. A mark without a base letter, and a code point of
@@ -131,7 +131,7 @@ public func humanBytes(_ count: some BinaryInteger) -> String {
   let count = UInt64(clamping: count)
   let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
   guard count >= 1024 else { return "\(count) B" }
-  // The largest unit that is not larger than the number.
+  // Exponent of the largest unit that does not exceed the number, in steps of 1024.
   let step = (63 - count.leadingZeroBitCount) / 10
   let shift = UInt64(step * 10)
   let whole = count >> shift

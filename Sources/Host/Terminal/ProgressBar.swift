@@ -44,7 +44,7 @@ public struct ProgressBar: Sendable, Equatable {
     return DisplayText.cut((parts + details).joined(separator: "  "), to: width)
   }
 
-  /// Minimum width of a useful bar.
+  /// Minimum width of a bar in columns. A narrower bar is omitted.
   private static let narrowest = 8
 
   /// The percentage, rounded down: 100% means complete.

@@ -22,7 +22,7 @@ public struct Screen: Sendable, Equatable {
     }
   }
 
-  /// A paragraph, or a line of the list.
+  /// A paragraph of the screen, or one line of its list.
   public typealias Line = Piece
 
   /// The QR code; nil if there is none.
@@ -38,9 +38,9 @@ public struct Screen: Sendable, Equatable {
   public var list: [Line] = []
   /// Details of the selected line, shown below the list.
   public var detail = ""
-  /// Recent events, the latest last; the oldest are omitted if space is short.
+  /// Texts about recent events, the latest last. The oldest are omitted if space is short.
   public var news: [Line] = []
-  /// The text at the bottom, which is always shown: an instruction.
+  /// An instruction at the bottom of the screen, which is always shown completely.
   public var note = ""
   /// The last row of the terminal, which lists the keys.
   public var footer = Line("")
@@ -142,7 +142,7 @@ public struct Screen: Sendable, Equatable {
     var rows: Int
   }
 
-  /// A position and size of the code on a screen.
+  /// A possible size of the QR code on a screen, and the position of the text relative to it.
   private struct Place {
     let size: Size
     let quietZone: Int
@@ -178,7 +178,7 @@ public struct Screen: Sendable, Equatable {
         : size.columns <= room.columns && rest.rows >= Self.fewest
     }
 
-    /// The area that remains for the text.
+    /// The area of a terminal of size `room` that remains for text beside or below the code.
     func rest(_ room: Size) -> Size {
       isBeside
         ? Size(columns: room.columns - size.columns - Self.gap, rows: size.rows)

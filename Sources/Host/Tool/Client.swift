@@ -177,7 +177,7 @@ extension Message {
   }
 }
 
-/// Waits for certain signals about objects of the service, with a time limit.
+/// Lets a command wait for selected signals of the service, with a time limit.
 @LoopActor
 public final class NewsOf {
   private let isMeant: @LoopActor (Message) -> Bool
@@ -203,7 +203,7 @@ public final class NewsOf {
     (hasNews, timer) = (false, nil)
   }
 
-  /// Ends a wait, as a signal does.
+  /// Ends the present wait, as the arrival of a signal does.
   public func wake() {
     hasNews = true
     waiter?.resume()

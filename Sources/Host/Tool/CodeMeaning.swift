@@ -38,7 +38,8 @@ public struct CodeMeaning: Sendable, Equatable {
 }
 
 extension CodeMeaning {
-  /// The codes that belong to no service: errors on D-Bus, states of the radio, and the exit status of the tool.
+  /// The codes that do not belong to a single service: D-Bus errors, states of the radio, and exit statuses of the
+  /// tool.
   static let house: [CodeMeaning] =
     DBusError.Name.allCases.map(error)
     + radioStates.map { CodeMeaning($0.code, kind: "state of the radio", $0.meaning, remedy: $0.remedy) }

@@ -64,7 +64,7 @@ public enum FileOutput {
   /// Maximum bytes to read, larger than all limits of the service, which reports its own limit.
   private static let readLimit = 128 << 20
 
-  /// Reads to the end; blocks while the writer of a pipe is slow.
+  /// Reads a file or a pipe to its end. The call blocks while the writer of a pipe is slow.
   public static func readToEnd(_ file: FileDescriptor, _ path: String) throws(Failure) -> [UInt8] {
     var bytes: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 1 << 16)

@@ -9,7 +9,7 @@ public struct CounterMeanings: Sendable {
   private let path: ObjectPath
   public let interface: String
   public let meanings: [String: String]
-  /// The meaning of every counter that is not in `meanings`; empty if there is none.
+  /// The common meaning of all counters that are not in `meanings`; empty if these have no explanation.
   let others: String
 
   /// - Parameters:

@@ -33,10 +33,10 @@ public final class EventProgram {
   private let worker: any Offloading
   private let execute: Run
   private let complain: @LoopActor (String) -> Void
-  /// Events to be handled; `then` is nil if nobody waits for the end.
+  /// Events that wait for a run, in order. `then` is called at the end of the run; it is nil if no caller waits.
   private var waiting: [(input: [UInt8], then: (@LoopActor (End) -> Void)?)] = []
   private var isRunning = false
-  /// Whether events were dropped since the program last had none to handle.
+  /// Whether an event was dropped since the queue was last empty. Only the first drop is reported.
   private var isBehind = false
   private let idlers = IdleWaiters()
 
@@ -70,7 +70,7 @@ public final class EventProgram {
   /// Throws a usage error if the program does not exist or cannot be executed, so that an error in writing is noticed
   /// before the first event.
   public func check() throws(Failure) {
-    // The folders without `$PATH`, as for posix_spawnp.
+    // Without `$PATH` the default folders of posix_spawnp are searched.
     let path = getenv("PATH").map { String(cString: $0) } ?? "/bin:/usr/bin"
     let candidates = program.contains("/") ? [program] : path.split(separator: ":").map { "\($0)/\(program)" }
     guard candidates.contains(where: Self.isExecutable) else {
@@ -123,7 +123,7 @@ public final class EventProgram {
     if waiting.count > Self.waitingLimit, let oldest = waiting.firstIndex(where: { $0.then == nil }) {
       waiting.remove(at: oldest)
       dropped += 1
-      // A thousand events a second must not become as many lines.
+      // Only the first drop is reported, because a thousand events a second would cause as many lines.
       if !isBehind { complain("\(PrintableText.clean(program)) is too slow: the oldest events are dropped.") }
       isBehind = true
     }

@@ -9,7 +9,7 @@ public struct Failure: Error {
 
   public let code: ExitCode
   public let text: String
-  /// Whether a limit of the service is reached: the same call may succeed later.
+  /// Whether the call was refused because a limit of the service is reached. The same call may succeed later.
   public var isOfLimit = false
 
   public init(_ code: ExitCode, _ text: String) {

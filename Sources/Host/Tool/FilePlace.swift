@@ -106,7 +106,7 @@ public enum FilePlace: Sendable, Equatable {
     try FilePlace.one(target).put(bytes, at: target)
   }
 
-  /// Writes to a temporary file first, and renames it.
+  /// Writes the bytes to a temporary file, syncs it, and renames it to `path`.
   private func put(_ bytes: [UInt8], at path: String) throws(Failure) {
     let folder = folder
     var template = Array("\(folder)/.earshot-XXXXXX".utf8CString)

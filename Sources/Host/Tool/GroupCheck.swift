@@ -11,8 +11,8 @@ public enum Need: Sendable {
   case look
   /// The command needs the permissions of root and the group, or shows data that only they may read.
   case group
-  /// Like `group`, unless the command line has the option, with which the command does not use the service, or needs
-  /// less.
+  /// As `group`, unless the command line contains the option. With the option the command does not use the service, or
+  /// needs no membership.
   case groupUnless(option: String)
 
   func isGroup(_ line: ParsedCommand) -> Bool {
@@ -45,7 +45,7 @@ extension Client {
 extension Failure {
   static let group = "earshot"
 
-  /// The error for a user who is not in the group.
+  /// The failure of a command whose user is not a member of the service's group, with the remedy.
   static var outsider: Failure {
     Failure(.denied, outsider(UserGroup.user, members: members(of: group)))
   }

@@ -30,7 +30,7 @@ public final class Interruption {
     }
   }
 
-  /// Runs the part of a command that a signal must not cut short. If a signal arrived meanwhile, the program ends by it
+  /// Runs the part of a command that a signal must not interrupt. If a signal arrived meanwhile, the program ends by it
   /// after the command's last output.
   ///
   /// - Parameters:

@@ -22,7 +22,7 @@ final class MonitorCommand {
 
   func run() async throws(Failure) -> ExitCode {
     try await client.connect()
-    // Nothing else holds the command while it waits.
+    // The registration must be retained for as long as the command waits.
     let signals = client.onSignal { self.show($0) }
     let watch = client.bus.watchName(client.service) { self.ownerChanged($0) }
     defer {
@@ -58,8 +58,8 @@ final class MonitorCommand {
     Output.line("\(LocalTime.clock(time))  \(Self.columns(path, sentence))")
   }
 
-  /// The object and the sentence about it, in columns. A sentence that begins with the name of the object is written
-  /// without it.
+  /// Formats the object and the sentence about it in two columns. The name of the object is removed from the beginning
+  /// of the sentence.
   nonisolated static func columns(_ path: ObjectPath, _ sentence: String) -> String {
     let object = ServiceEvent.name(path)
     let gap = String(repeating: " ", count: max(0, objectWidth - object.count))
@@ -69,7 +69,7 @@ final class MonitorCommand {
     return "\(object)\(gap)  \(rest.prefix(1).uppercased())\(rest.dropFirst())"
   }
 
-  /// Columns of the name of the object.
+  /// Width of the column with the object's name.
   private nonisolated static let objectWidth = 23
 
   /// An event as a sentence: that of its service or, if the service has none, a sentence made from the names in the
@@ -82,7 +82,7 @@ final class MonitorCommand {
     return event.plainText
   }
 
-  /// Events of the whole service.
+  /// A sentence about an event of the whole service, such as a changed radio state; nil for any other event.
   private static func radio(_ event: ServiceEvent) -> String? {
     guard case .changed(_, Client.managerInterface, let values, _, let known) = event else { return nil }
     guard values["RadioState"] != nil || values["RadioReason"] != nil, let state = known["RadioState"]?.text else {

@@ -63,7 +63,7 @@ public enum Output {
     }
   }
 
-  /// Exits. A closed pipe needs no error message.
+  /// Exits after a failed write to standard output. The reason is reported, except for a closed pipe.
   private static func end(_ error: Int32) -> Never {
     if error != EPIPE { complain("Standard output cannot be written: \(String(cString: strerror(error)))") }
     exit(ExitCode.notWritten.rawValue)

@@ -49,7 +49,7 @@ public enum ServiceEvent: Sendable {
     return text.isEmpty ? "(empty)" : PrintableText.clean(text, limit: 300)
   }
 
-  /// The words of a name: `LinesLeftOut` is `lines left out`.
+  /// Splits a name in camel case into words: `LinesLeftOut` becomes `lines left out`.
   private static func words(_ name: String) -> String {
     var words = ""
     for character in name {

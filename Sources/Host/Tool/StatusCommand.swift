@@ -108,7 +108,7 @@ struct StatusCommand {
   }
 }
 
-/// A wait that ends once, by the event or by the time limit.
+/// A wait that ends exactly once: when the event occurs, or at the time limit.
 @LoopActor
 private final class Wait {
   var watch: Registration?

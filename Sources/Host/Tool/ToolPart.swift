@@ -84,7 +84,7 @@ public struct Verb: Sendable {
 
 /// A part of the service that the configuration can switch off. It then has no object on the bus.
 public struct Feature: Sendable {
-  /// The name in "The … is off".
+  /// The name of the feature, which completes "The … is off".
   public let name: String
   /// The feature's section of the configuration.
   public let section: String
@@ -94,7 +94,7 @@ public struct Feature: Sendable {
     self.section = section
   }
 
-  /// The error of the feature's commands if it is off.
+  /// The failure of the feature's commands if the configuration has switched it off.
   public var isOff: Failure {
     Failure(
       .failed,

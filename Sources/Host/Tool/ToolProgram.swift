@@ -84,7 +84,7 @@ public struct ToolProgram: Sendable {
     for verb in verbs {
       if let action = verb.action(at: line.path) { return try await action.run(line) }
     }
-    // The grammar consists of the verbs: every parsed path leads to one.
+    // This is unreachable: the grammar is made from the verbs, so every parsed path leads to an action.
     throw Failure(.usage, "\(line.path.joined(separator: " ")) does nothing.")
   }
 

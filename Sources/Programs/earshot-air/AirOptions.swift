@@ -17,7 +17,8 @@ struct AirOptions {
   let controller: AirController
   let field: Field?
 
-  /// The positions of nodes on a grid, derived from the last two bytes of their addresses, and their range.
+  /// The positions of nodes on a grid, which follow from the last two bytes of their addresses, and the radio range of
+  /// a node.
   struct Field {
     /// Columns of the grid; if there are more than nodes, all nodes are in one row.
     let columns: Int

@@ -12,7 +12,7 @@ import ToolList
 struct Earshot {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
-    // The command reports an error itself, once.
+    // Only errors are logged, because commands report their failures themselves.
     Log.shared.level = .error
     let words = Array(Swift.CommandLine.arguments.dropFirst())
     let tool = ToolProgram(ToolList.parts, version: ServiceList.version)

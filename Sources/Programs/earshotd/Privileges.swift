@@ -3,7 +3,7 @@ import HCI
 import Hosting
 import Loop
 
-/// The use of the service's capabilities: it opens the management socket with CAP_NET_ADMIN and gives that capability
+/// Applies the capabilities of the service: it opens the management socket with CAP_NET_ADMIN and gives that capability
 /// up. CAP_NET_RAW is effective only while it sends, and while it sets a filter.
 ///
 /// Create it before other threads start.

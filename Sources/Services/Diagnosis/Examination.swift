@@ -36,7 +36,7 @@ struct Examination {
       return [.error("bus", "There is no bus at this address. \(error)", "sudo systemctl start dbus.socket")]
     }
     let isOnBus = facts.service != nil || facts.serviceError != nil
-    // The bus of a developer needs no policy.
+    // A private bus of a developer needs no policy file.
     if isOnBus, !facts.hasPolicy { return [.ok("bus", "The bus can be reached.")] }
     guard facts.hasPolicy else {
       return [
@@ -165,7 +165,7 @@ struct Examination {
       ]
     }
     let problems = facts.adapters.map(problem)
-    // One usable adapter suffices; the others are then not in the way.
+    // One usable adapter suffices. Unusable other adapters are then only warnings.
     let hasUsable = problems.contains { $0 == nil }
     return zip(facts.adapters, problems).map { adapter, problem in
       guard let problem else {
@@ -178,7 +178,7 @@ struct Examination {
     }
   }
 
-  /// Why an adapter cannot be used; nil if it can.
+  /// The problem that prevents the use of an adapter, and the remedy; nil if the adapter is usable.
   private func problem(_ adapter: MachineFacts.Adapter) -> (what: String, remedy: String)? {
     switch adapter.block {
     case .hard?: return ("is blocked by a hardware switch (rfkill)", "set the switch of the machine")
@@ -193,7 +193,7 @@ struct Examination {
     return nil
   }
 
-  /// The service's own judgement of the radio.
+  /// Findings from the radio state that the running service reports.
   private func radio() -> [Finding] {
     guard let service = facts.service else { return [] }
     let reason = service.radioReason
@@ -205,12 +205,13 @@ struct Examination {
     }
   }
 
-  /// The costs of the versions and the configuration of BlueZ and the kernel.
+  /// Findings about limitations that follow from the versions and the configuration of BlueZ and the kernel.
   private func costs() -> [Finding] {
     var findings: [Finding] = facts.kernel.map { [.ok("kernel", "Linux \($0) runs.")] } ?? []
     if facts.readsBattery == true {
       let restart = "sudo systemctl restart bluetooth"
-      // Without the discovery of connecting peers only peers that this machine connects to are asked.
+      // If bluetoothd does not discover the services of connecting peers, battery levels are read only from peers to
+      // which this machine connects.
       findings.append(
         facts.configuration.discoversPeers
           ? .error("battery", BlueZAdvice.battery, restart) : .warning("battery", BlueZAdvice.battery, restart))
@@ -224,7 +225,7 @@ struct Examination {
           "bluetoothd does not discover the services of peers that connect, which nodes of the mesh need.",
           "remove ReverseServiceDiscovery=false from /etc/bluetooth/main.conf, then sudo systemctl restart bluetooth"))
     }
-    // The running service knows more than the versions show.
+    // The running service reports its limitations itself, which is more precise than conclusions from versions.
     if let service = facts.service {
       let limits = service.radioLimits.filter { $0 != BlueZAdvice.battery }
       return findings + limits.map { Finding.warning("bluez", $0) }

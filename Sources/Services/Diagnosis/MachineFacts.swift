@@ -1,7 +1,7 @@
 import BlueZ
 import HCI
 
-/// Facts that `earshot doctor` has read about this machine. `Examination` judges it.
+/// Facts that `earshot doctor` has read about this machine. `Examination` derives the findings from them.
 struct MachineFacts: Sendable, Equatable {
   /// An adapter, as bluetoothd and the kernel report it.
   struct Adapter: Sendable, Equatable {

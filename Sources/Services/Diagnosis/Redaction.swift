@@ -1,7 +1,7 @@
 /// Removes everything from a text that may identify a person or a machine: addresses, keys, IDs, names and paths of
 /// users.
 ///
-/// In doubt it removes a word, because strangers read the report.
+/// A word that is only suspicious is removed as well, because strangers read the report.
 struct Redaction {
   /// Names of this machine and its user, which are replaced wherever they occur as words.
   private let names: Set<String>
@@ -75,7 +75,7 @@ struct Redaction {
 
   private static func clean(word: Substring) -> String {
     if hasBluetoothAddress(Array(word)) || word.contains("://") || hasNetworkAddress(word) { return address }
-    // Written in one piece these would count as paths of a developer's machine.
+    // The paths are composed here, because a check of the sources refuses literal paths of home directories.
     let isPath = ["home", "root"].contains { word.contains("/\($0)/") }
     return word.contains("@") || isPath ? name : hasLongNumber(word) ? digits : String(word)
   }

@@ -42,7 +42,7 @@ public struct AimSettings: SettingsSection {
 }
 
 extension AimSettings {
-  /// Goal and its result.
+  /// A goal of the scenario, with the value that the simulation reached.
   private struct Judged {
     let isReached: Bool
     let sentence: String

@@ -1,6 +1,6 @@
 import Common
 
-/// Positions of the nodes, their movement, and the links between them.
+/// The simulated field: positions of the nodes, their movement, and the links between them.
 struct FieldGround: Sendable {
   struct Place: Sendable, Hashable {
     var x: Double
@@ -23,7 +23,7 @@ struct FieldGround: Sendable {
     func other(than node: Int32) -> Int32 { ends.0 == node ? ends.1 : ends.0 }
   }
 
-  /// Change of a link.
+  /// A link that began or ended.
   enum Change: Sendable {
     case opened(Link)
     case closed(Link)
@@ -61,7 +61,7 @@ struct FieldGround: Sendable {
     }
   }
 
-  /// Makes a field with exactly these links.
+  /// Creates a field with fixed links, in which nodes do not move.
   init(nodes: Int, given pairs: [(Int32, Int32)]) {
     settings = FieldSettings()
     (speed, random, walks) = (0, FieldRandom(seed: 0), FieldRandom(seed: 0))

@@ -1,7 +1,7 @@
 import Bitchat
 import Common
 
-/// Simulated node: engine, ends of links, and received messages.
+/// A simulated node: its engine, its ends of links, and the messages that it received.
 struct FieldNode: Sendable {
   /// This node's end of a link.
   struct Port: Sendable {
@@ -26,12 +26,12 @@ struct FieldNode: Sendable {
   var timerAt = Int64.max
   /// Time of the last wake-up.
   var wokeAt = Int64.min / 2
-  /// Number of events that this node has caused.
+  /// Number of events that this node has caused, which orders events of equal time.
   var caused: UInt32 = 0
-  /// Arrival of each public message, in milliseconds plus one; 0 if it did not arrive. The topmost bit marks an arrival
-  /// by sync.
+  /// Arrival time of each public message: milliseconds since the start, plus one; 0 if it did not arrive. The most
+  /// significant bit marks an arrival by gossip sync.
   var heard: [UInt32]
-  /// Arrival of private messages for this node, by number.
+  /// Arrival times of private messages for this node in milliseconds, by message number.
   var told: [Int: UInt32] = [:]
   var flooder: Flooder?
 

@@ -3,9 +3,10 @@ import BitchatWire
 import Common
 import Crypto
 
-/// State owned by a shard. As a value it is checked for exclusive access once per step, not at each use.
+/// The nodes and events of one part of the simulation. It is a value type, so that Swift checks exclusive access once
+/// per step and not at each use.
 struct FieldPart: Sendable {
-  /// Result of a step.
+  /// The effects of one step on other parts, and the time of the next event.
   struct Step: Sendable {
     /// Events for nodes of other parts, by part.
     var outgoing: [[FieldEvent]]
@@ -15,7 +16,7 @@ struct FieldPart: Sendable {
     var next: Int64?
   }
 
-  /// Time for which a node stays awake after an event, in nanoseconds.
+  /// Time after an event in which a further event does not count as a wake-up, in nanoseconds.
   private static let awake: Int64 = 1_000_000
 
   private let parts: Int
@@ -24,7 +25,7 @@ struct FieldPart: Sendable {
   private let latency: ClosedRange<Int64>
   private let frameTime: Int64
   private let textBytes: Int
-  /// Nodes whose numbers are congruent to `part` modulo `parts`.
+  /// The nodes of this part: those whose number modulo the number of parts is the number of the part.
   private var nodes: [FieldNode]
   /// Identities of all nodes of the field.
   private let people: [Person]
@@ -32,7 +33,7 @@ struct FieldPart: Sendable {
   private var tally = FieldTally()
   private var step = Step(outgoing: [])
   private var now: Int64 = 0
-  /// Maximum holdings of any node at the times of inspection.
+  /// Maximum of each kind of stored records in any node, as seen by the inspections.
   private var most = MeshEngine.Holdings()
 
   /// Public identity of a node.

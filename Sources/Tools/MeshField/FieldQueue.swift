@@ -55,7 +55,7 @@ struct FieldQueue {
   }
 }
 
-/// Event at a node.
+/// An event of the simulation that one node handles.
 struct FieldEvent: Sendable {
   let time: Int64
   let node: Int32
@@ -80,9 +80,10 @@ struct FieldEvent: Sendable {
     case flood
   }
 
-  /// Order of an event of the field: such events come first, in the order of their decisions.
+  /// Order value of an event that the field caused. These events precede those of nodes at equal time.
   static func fieldOrder(_ number: Int) -> UInt64 { 1 + UInt64(number) }
-  /// Order of an event that a node caused: such events follow those of the field, by node and number.
+  /// Order value of an event that a node caused. These events follow those of the field, in the order of node and
+  /// number.
   static func nodeOrder(_ node: Int32, _ number: UInt32) -> UInt64 {
     1 << 62 | UInt64(node) << 32 | UInt64(number)
   }

@@ -3,7 +3,7 @@ import Common
 
 /// Results of a simulation, which depend on the scenario and the seed only.
 public struct FieldResults: Sendable {
-  /// Public message: time, sender, and the distance of all nodes at that time.
+  /// A public message that was sent: time, sender, and the number of hops to each node at that time.
   struct Said: Sendable {
     /// Time of sending, in nanoseconds since the start.
     let at: Int64
@@ -11,7 +11,7 @@ public struct FieldResults: Sendable {
     let hops: [Int16]
   }
 
-  /// Private message.
+  /// A private message that was sent: time, sender and recipient.
   struct Written: Sendable {
     /// Time of sending, in nanoseconds since the start.
     let at: Int64

@@ -273,7 +273,7 @@ public struct FieldRun {
   }
 }
 
-/// Part of the nodes and their events. Parts run in parallel: no effect of a node reaches another one sooner than the
+/// Actor that runs one `FieldPart`. Parts run in parallel: no effect of a node reaches another one sooner than the
 /// minimum latency of a frame, so parts are independent for that time.
 actor FieldShard {
   private var part: FieldPart

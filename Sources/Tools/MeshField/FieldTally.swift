@@ -58,7 +58,7 @@ struct FieldTally: Sendable {
   struct Carried: Sendable, Hashable {
     var flooded: UInt64 = 0
     var answered: UInt64 = 0
-    /// Frames of the flooding that arrived.
+    /// Frames of a message, sent by flooding, that arrived.
     var floodedHere: UInt64 = 0
     var answeredHere: UInt64 = 0
   }
@@ -66,7 +66,7 @@ struct FieldTally: Sendable {
   /// Frames by kind.
   var frames = FrameKind.allCases.map { _ in Frames() }
   var carried: [MessageKey: Carried] = [:]
-  /// Message numbers of packets.
+  /// The numbers of the simulated messages, by sender and timestamp of their packets.
   var numbers: [MessageKey: Int] = [:]
   var lost: UInt64 = 0
   var arrived: UInt64 = 0

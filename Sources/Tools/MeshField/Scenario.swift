@@ -38,7 +38,7 @@ public struct Scenario: Sendable {
     aim = configuration[AimSettings.self]
   }
 
-  /// Error in a scenario.
+  /// An invalid scenario, with a sentence for each error.
   public struct Mistake: Error, Hashable, Sendable {
     /// One sentence per mistake, with file and line if known.
     public let sentences: [String]
@@ -52,7 +52,7 @@ public struct Scenario: Sendable {
     try check(file)
   }
 
-  /// Checks conditions that involve several keys.
+  /// Checks conditions that involve several keys, and throws a sentence for each violation.
   public func check(_ file: String = "The scenario") throws(Mistake) {
     var sentences: [String] = []
     if people.apps + people.silent > 100 {

@@ -9,7 +9,7 @@ struct Bench {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
     Log.shared.level = .error
-    // The service does the same.
+    // The measured process must use memory as the service does, so freed memory is returned to the kernel.
     ProcessMemory.giveBackFreed()
     EventLoop.shared.soon {
       Task { @LoopActor in

@@ -24,7 +24,7 @@ final class BlueZBench {
     bluez = BusConnection(address: address)
   }
 
-  /// Starts before the measured service.
+  /// Starts the simulated bluetoothd. Call it before the measured service starts.
   func start() async throws {
     bluez.objects.exportManager(.root)
     let path = Argument("object", "o")
@@ -149,7 +149,7 @@ final class BlueZBench {
   }
 }
 
-/// Values in transit; each answer starts the next one.
+/// The writes of one measurement: `window` calls at a time, each answered call starts the next one.
 @LoopActor
 private final class Writing {
   typealias Answer = @LoopActor (Result<[DBusValue], DBusError>) -> Void

@@ -86,7 +86,7 @@ enum FeedBench {
     return service.state == .listening ? Double(count) / seconds : 0
   }
 
-  /// Other advertisements: names, services, and beacons of other applications.
+  /// Processing rate for advertisements of other protocols: names, services, and beacons of other applications.
   private static func strangers() -> Double {
     var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var beacon = NotifyBeacon(major: 1, minor: 2).bytes
@@ -107,7 +107,7 @@ enum FeedBench {
     return heard == 0 ? Double(reports) / seconds : 0
   }
 
-  /// Reports with a new address each, while the maximum number of peers is present.
+  /// Processing rate for reports that each have a new address, while the maximum number of peers is stored.
   private static func spoofer() -> Double {
     var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var now = Instant.zero

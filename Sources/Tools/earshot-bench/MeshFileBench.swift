@@ -80,7 +80,7 @@ enum MeshFileBench {
       }
     }
 
-    /// Lets time pass: sent data arrives five milliseconds later, and frees capacity.
+    /// Advances virtual time. Sent data arrives 5 ms later, and then no longer counts towards the link's capacity.
     private mutating func pass(_ duration: Duration) {
       let end = now.advanced(by: duration)
       while now < end, files == 0 {

@@ -9,7 +9,7 @@ enum NoiseBench {
   private static let turns = 5
   private static let roundsPerTurn = 3
 
-  /// Microseconds per operation.
+  /// Measured durations of operations, in microseconds.
   private struct Costs {
     var handshake = Double.infinity
     var seal = Double.infinity

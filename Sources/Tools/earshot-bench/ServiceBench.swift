@@ -301,7 +301,7 @@ extension ServiceBench {
     var (without, with): ([Duration], [Duration]) = ([], [])
     for turn in 0..<25 {
       without.append(try await transfer(credential, bus, to: plain, from: visitor))
-      // The queue is full most of the time, as intended.
+      // A refusal is expected, because the queue is full most of the time.
       _ = try? await bus.call(
         talking, "/org/earshot/broadcast", "org.earshot.Broadcast1", "Send", [.string("message \(turn)")])
       with.append(try await transfer(credential, bus, to: talking, from: visitor))
@@ -348,7 +348,7 @@ extension ServiceBench {
       try await pause(.seconds(5))
       known = try await look(bus, name)
     }
-    // The load of the initial meeting is over by then.
+    // After this time the nodes have met, and their initial load does not affect the measurement.
     try await pause(.seconds(120))
 
     let seconds = 60.0

@@ -334,7 +334,7 @@ private struct BenchKeys: Sendable {
   }
 }
 
-/// A client over a socket.
+/// A client of the social server over a Unix socket.
 @LoopActor
 private final class BenchClient {
   let keys: BenchKeys

@@ -95,7 +95,7 @@ final class AccessGate {
 /// Decides which programs may call, and which may only read. The service checks again what the bus's policy has
 /// decided, because the policy may be missing or wrong. The policy also cannot distinguish properties.
 public struct AccessRule: Sendable {
-  /// Whether a call is passed to its method without a check of the caller: the method performs its own check.
+  /// Whether a call is passed to its method without a check of the caller, because the method checks the caller itself.
   public let isOpen: @Sendable (Message) -> Bool
   /// Whether a call that `isOpen` permits costs points of its caller's budget, unless the caller is exempt:
   /// ``ObjectTree/exempt(_:)``. Other open calls cost nothing.
@@ -148,7 +148,7 @@ public enum Audience: String, Hashable, Sendable {
   /// Programs that the access rule permits: with the service's rule, root, the service's own user and its group.
   case group
 
-  /// Whether a program of this audience may read items for `other`.
+  /// Whether a program of this audience may read items whose audience is `other`.
   func maySee(_ other: Audience) -> Bool {
     switch self {
     case .group: true

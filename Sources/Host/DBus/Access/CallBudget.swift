@@ -42,7 +42,7 @@ struct CallBudget: Sendable {
     return true
   }
 
-  /// Takes the points for an answer that a program has received, or all that it has.
+  /// Takes the points for an answer that was sent to a program. If the program has fewer points, its budget becomes 0.
   mutating func charge(_ points: Int, to sender: String, at now: Instant) {
     if buckets[sender] != nil {
       buckets[sender]?.drain(Double(points), at: now)

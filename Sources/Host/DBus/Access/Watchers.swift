@@ -7,7 +7,7 @@ import Loop
 @LoopActor
 final class Watchers {
   private struct Watcher {
-    /// The caller's user; nil if the bus does not report it.
+    /// The user of the watching connection; nil if the bus does not report it.
     let user: UInt32?
     /// Registration for the end of the watcher's connection, which removes the watcher.
     let end: Registration

@@ -151,7 +151,7 @@ public final class BusConnection: ObjectBus {
       }
     case .failure(let error):
       nameWatch = nil
-      // The bus may permit it later, because it reloads its policy while it runs.
+      // The name is requested again, because the bus may reload a policy that permits it.
       retry = scheduler.schedule(after: Self.refusedNameInterval) { [weak self] in
         self?.retry = nil
         self?.requestName()
@@ -214,7 +214,7 @@ public final class BusConnection: ObjectBus {
       if signal.member == "NameOwnerChanged" { names.ownerChanged(signal) }
       if signal.member == "NameLost" { nameLost(signal.arguments.first?.asString) }
     }
-    // This process already knows the content of its own signals.
+    // Signals that this process sent itself are not dispatched to its subscriptions.
     if signal.sender != uniqueName { signals.dispatch(signal) }
   }
 

@@ -40,8 +40,8 @@ final class CredentialsCache {
     }
   }
 
-  /// Clears the cache, because the bus and its names are gone. A pending request fails, and its callers receive the
-  /// error.
+  /// Clears the cache after the connection to the bus was lost, because its unique names are no longer valid. A pending
+  /// request fails, and its callers receive the error.
   func forgetKnown() {
     for (sender, entry) in entries {
       if case .known = entry { entries[sender] = nil }

@@ -22,7 +22,8 @@ final class NameTracker {
       handler(owner)
     }
 
-    /// Handles the loss of the bus.
+    /// Handles the loss of the bus. If `hearsEachBus` is true, the first result on the next bus is reported even if it
+    /// is unchanged.
     func lostBus() { if hearsEachBus { reported = nil } }
   }
 
@@ -92,12 +93,12 @@ final class NameTracker {
     set(name, owner.isEmpty ? nil : owner)
   }
 
-  /// Requests the owners of all names from a new bus.
+  /// Asks a new bus for the owners of all tracked names.
   func askAll() {
     for name in names.keys.sorted() { ask(name) }
   }
 
-  /// Handles the loss of the bus: its names have no owners.
+  /// Handles the loss of the bus: all tracked names have no owner from then on.
   func forgetAll() {
     for name in names.keys.sorted() {
       if names[name]?.owner != nil { set(name, nil) }

@@ -98,7 +98,7 @@ final class SocketTimeouts {
   }
 
   private func fire(_ timeout: OpaquePointer) {
-    // A timeout of libdbus repeats until it is removed.
+    // The timeout is started again, because a timeout of libdbus repeats until it is removed.
     update(timeout)
     dbus_timeout_handle(timeout)
     onProgress()

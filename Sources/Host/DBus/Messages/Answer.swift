@@ -4,7 +4,7 @@ import Loop
 /// The connection on which a call arrived, as far as its answer needs it.
 @LoopActor
 protocol AnswerSender: AnyObject {
-  /// Whether the caller can still be answered.
+  /// Whether the connection on which the call arrived still exists, so that the caller can be answered.
   var isOpen: Bool { get }
   /// Sends a return or an error. A return is charged to the caller.
   func send(_ message: Message) throws(DBusError)

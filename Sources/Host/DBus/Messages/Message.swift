@@ -19,7 +19,8 @@ public struct Message: Hashable, Sendable {
   public var expectsReply = true
   public var arguments: [DBusValue]
 
-  /// The error in decoding the arguments of a received message, which are then empty.
+  /// The error that occurred while the arguments of a received message were decoded; nil if there was none. After an
+  /// error `arguments` is empty.
   var fault: DBusError?
 
   init(_ kind: Kind, arguments: [DBusValue] = []) {

@@ -1,7 +1,7 @@
 internal import CDBus
 import Glibc
 
-/// Owns one reference to a libdbus message. It is used on the loop's thread.
+/// Owns one reference to a libdbus message. It may be used only on the loop's thread.
 final class RawMessage {
   let pointer: OpaquePointer
   /// Size of the body of a message to send, in bytes.

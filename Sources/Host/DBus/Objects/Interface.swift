@@ -48,7 +48,7 @@ public struct Method: Sendable {
   /// The programs that may call the method.
   public let audience: Audience
   let handler: Handler
-  /// Whether the method has no effect but its answer: a call that expects no answer is then not executed.
+  /// Whether the method only returns data and has no side effect. A call that expects no answer is then not executed.
   var onlyAnswers = false
 
   /// - Parameters:
@@ -87,7 +87,7 @@ public struct Method: Sendable {
       })
   }
 
-  /// A copy that is marked as having no effect but its answer.
+  /// A copy of the method that is marked as having no side effect (`onlyAnswers`).
   func answeringOnly() -> Method {
     var method = self
     method.onlyAnswers = true

@@ -40,7 +40,7 @@ final class ObjectNode {
     return manager
   }
 
-  /// Stops all signals of the object.
+  /// Ends the export: pending changes are dropped, and the object sends no more signals.
   func end() {
     isAlive = false
   }

@@ -106,7 +106,7 @@ public final class ObjectTree {
 
   // MARK: Signals
 
-  /// Whether any program receives a signal for this audience.
+  /// Whether a signal for this audience has any receiver: it is broadcast, or at least one program watches.
   func isHeard(_ audience: Audience) -> Bool { listeners.maySee(audience) || watchers?.isEmpty == false }
 
   /// Sends a signal: as a broadcast if every listener may see it, otherwise to each watcher.

@@ -70,7 +70,7 @@ final class StandardInterfaces {
       ])
   }
 
-  /// Combines several nodes at one path to one object.
+  /// The value `a{oa{sa{sv}}}` of `GetManagedObjects`. Several nodes at one path are combined to one object.
   private static func managedObjects(_ nodes: [ObjectNode], for audience: Audience) -> DBusValue {
     var entries: [(path: ObjectPath, interfaces: [DBusEntry])] = []
     for node in nodes {

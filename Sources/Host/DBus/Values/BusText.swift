@@ -10,7 +10,7 @@ public enum BusText {
   ///
   /// - Parameter utf8: valid UTF-8.
   public static func firstRefused(in utf8: some Collection<UInt8>) -> String? {
-    // The last three bytes, latest first.
+    // The last three bytes of the text that were read, the latest first.
     var (one, two, three): (UInt8, UInt8, UInt8) = (0, 0, 0)
     for byte in utf8 {
       switch byte {

@@ -156,7 +156,7 @@ public final class FileDescriptor: Sendable, Hashable {
   }
 }
 
-/// The system's text for an error number.
+/// The system's description of an `errno` value.
 func reason(_ number: Int32) -> String {
   strerror(number).map { String(cString: $0) } ?? "error \(number)"
 }

@@ -10,11 +10,11 @@ import Loop
 /// notifications to systemd.
 @LoopActor
 public final class DaemonFrame {
-  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. An
-  /// unresponsive disk or caller's file causes no restart, which would lose the state in memory: the store reports the
-  /// disk, and files have a time limit.
+  /// Maximum time in which a canary must return from the worker for computations. Beyond it the watchdog is no longer
+  /// notified, and systemd restarts the daemon. An unresponsive disk or caller's file causes no restart, which would
+  /// lose the state in memory: the store reports the disk, and files have a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
-  /// Time after readiness at which one-time work of the start is complete.
+  /// Time after readiness at which code pages that only the start needed are released.
   private nonisolated static let startTime = Duration.seconds(1)
 
   /// The settings in force.
@@ -101,7 +101,7 @@ public final class DaemonFrame {
     }
   }
 
-  /// Reports one sentence for `systemctl status`.
+  /// Reports the status line to systemd, for `systemctl status`.
   public func showStatus() {
     guard let body else { return }
     let restart = pendingRestart.isEmpty ? "" : "A restart is needed for \(pendingRestart.joined(separator: ", "))."
@@ -118,7 +118,8 @@ public final class DaemonFrame {
       Log.shared.notice("Ready as \(name), version \(version)", id: .started)
     case .nameUnavailable(let error):
       Log.shared.error("The bus name \(name) is not available. \(error.sentence)", .error(error))
-      // At the start another service is running; later another program took the name, and it is requested again.
+      // If the name is taken at the start, another instance is running. If it is taken later, the bus connection
+      // requests it again.
       if !isReady { return stop(.failed) }
     case .connected, .lost, .connecting, .closed: break
     }
@@ -159,8 +160,8 @@ public final class DaemonFrame {
   }
 }
 
-/// The specific part of a daemon. `DaemonFrame` calls everything on the loop: `begin` once, then `apply` at each
-/// reload, and `stop` once.
+/// The part of a daemon that is not shared with others. `DaemonFrame` calls everything on the loop: `begin` once, then
+/// `apply` at each reload, and `stop` once.
 @LoopActor
 public protocol DaemonBody: AnyObject, Sendable {
   /// The daemon's activity and problems in short sentences, for `systemctl status`; empty if there are none.

@@ -34,7 +34,8 @@ public final class SoleCaller<Sink: AnyObject & Sendable> {
     }
   }
 
-  /// The attached program, if it is the caller. The bus gives its unique name to nobody else.
+  /// The sink of the attached program if that program is the caller; nil otherwise. The caller is identified by its
+  /// unique bus name.
   public func sink(of call: MethodCall) -> Sink? { program?.name == call.sender ? program?.sink : nil }
 
   /// Runs `body`, maybe later, if the caller's user is permitted and no other program is attached. Otherwise the call
@@ -48,7 +49,7 @@ public final class SoleCaller<Sink: AnyObject & Sendable> {
     }
   }
 
-  /// Attaches an admitted program, unless one is attached.
+  /// Makes an admitted program the sole caller, until it leaves the bus. Has no effect if a program is attached.
   ///
   /// - Parameter name: the unique name of the program.
   public func attach(_ sink: Sink, as name: String) {
@@ -61,7 +62,7 @@ public final class SoleCaller<Sink: AnyObject & Sendable> {
     program = (name, sink, watch, bus.objects.exempt(name))
   }
 
-  /// Fails a call with Denied.
+  /// Answers a call with the error `Denied`, and counts it.
   public func deny(_ call: MethodCall) {
     deniedCalls += 1
     call.fail(.denied(refusals.denied))

@@ -1,12 +1,12 @@
 /// A metric of the service, with one sample for each set of labels.
 public struct Metric: Sendable, Equatable {
   public enum Kind: String, Sendable {
-    /// Only grows while the service runs, and begins at 0. The name ends in `_total`.
+    /// A value that begins at 0 and only increases while the service runs. Its name ends in `_total`.
     case counter
     case gauge
   }
 
-  /// A value with its labels.
+  /// One value of the metric, with its labels.
   public struct Sample: Sendable, Equatable {
     public let labels: [Label]
     public let value: UInt64

@@ -63,8 +63,8 @@ public final class MetricsFile {
   private nonisolated static func replace(_ path: String, with bytes: [UInt8]) -> Int32 {
     // The collector reads names that end in `.prom` only.
     let temporary = path + ".new"
-    // It may be left of an earlier run. In a folder where others may write, it may be a pipe, which would block the
-    // write, or a link to another file.
+    // A temporary file of an earlier run may exist. In a folder where others may write, it may be a pipe, which would
+    // block the write, or a link to another file.
     unlink(temporary)
     let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
     guard file >= 0 else { return errno }
@@ -79,7 +79,7 @@ public final class MetricsFile {
 
   /// - Returns: `errno`; 0 on success.
   private nonisolated static func fill(_ file: Int32, with bytes: [UInt8]) -> Int32 {
-    // The unit's umask would take the permission of others away.
+    // The umask of the unit would remove the read permission of other users.
     guard fchmod(file, 0o644) == 0 else { return errno }
     var rest = bytes[...]
     while !rest.isEmpty {

@@ -87,14 +87,14 @@ public struct StoreSettings: SettingsSection {
 /// Checks whether the memory that the settings permit is available to the service. Otherwise the kernel may kill the
 /// service under high load.
 public enum MemoryBudget {
-  /// Memory of the service itself, in bytes.
+  /// Memory that the service uses independently of its settings, in bytes.
   static let own = 32 << 20
 
   /// Maximum memory that settings may permit, in bytes: three quarters of the limit, because fragmentation needs the
   /// rest.
   static func capacity(_ configuration: Configuration) -> Int { configuration[StoreSettings.self].memoryLimit / 4 * 3 }
 
-  /// The problem in one sentence; nil if the memory suffices.
+  /// A sentence about settings that permit more memory than the limit of the unit; nil if the limit suffices.
   public static func objection(to configuration: Configuration) -> String? {
     let needed = own + configuration.memory
     let capacity = capacity(configuration)

@@ -172,7 +172,7 @@ public final class BroadcastAdaptor {
     ]
   }
 
-  /// Last part of the D-Bus error name.
+  /// The last part of the D-Bus error name: the code of the error.
   private static func name(_ error: BroadcastError) -> String { error.code }
 }
 

@@ -34,7 +34,7 @@ extension BroadcastService {
   }
 
   func radioChanged() {
-    // The radio may have been replaced by one that can scan.
+    // The status has changed, so the radio may now be able to report packets.
     listen()
     changed()
   }
@@ -105,7 +105,8 @@ extension BroadcastService {
     switch event {
     case .began: handle(.beaconBegan)
     case .ended: beaconEnded(nil, hasBegun: true)
-    // The slot is needed elsewhere for a short time. Receivers recognize the resumed beacon by its numbers.
+    // Another advertisement needs the slot for a short time. Receivers recognize the resumed beacon by its major and
+    // minor numbers.
     case .cutShort(let after) where after < time: call(beacon, for: time - after, hasBegun: true)
     case .cutShort: beaconEnded(nil, hasBegun: true)
     case .refused(let error): beaconEnded(error.feedError, hasBegun: hasBegun)

@@ -6,7 +6,7 @@ import Store
 
 /// Requests of local programs.
 extension BroadcastService {
-  /// Reason for rejecting a request.
+  /// The reason why the service rejects a request of a local program.
   public enum Refusal: CodedError {
     case notReady(String)
     case feed(BroadcastError)
@@ -97,7 +97,8 @@ extension BroadcastService {
     let asker = self.asker
     self.asker = nil
     keeper.write(StoredNotificationRecord(ledger, isLimitChosen: isLimitChosen)) { [weak self] error in
-      // A disk that answers synchronously would do so before the actions after this one.
+      // The result is handled in a later loop iteration. Otherwise a disk that answers synchronously would do so before
+      // the remaining actions.
       self?.scheduler.soon { self?.kept(error, asker) }
     }
   }
@@ -106,7 +107,8 @@ extension BroadcastService {
     note(error)
     changed()
     guard let asker else { return }
-    // The beacon was given up after a timeout or at the end of the service. A later one may be waiting.
+    // The beacon of this record was abandoned after a timeout or at the end of the service, and a later beacon may be
+    // waiting.
     guard let waiting = waitingBeacon, waiting.asking == asker.number else {
       return asker.then(error.map { .store($0) } ?? .feed(.noPlace))
     }
@@ -120,7 +122,8 @@ extension BroadcastService {
     }
   }
 
-  /// Logs a disk error whose reason differs from the last one, and stores the state in `trouble`.
+  /// Stores the result of a disk operation in `trouble`, and logs an error if its reason differs from that of the last
+  /// one.
   private func note(_ error: StoreError?) {
     if let error, trouble?.reason != error.reason {
       Log.shared.error(

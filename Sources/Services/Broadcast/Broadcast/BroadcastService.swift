@@ -47,9 +47,9 @@ public final class BroadcastService {
     let then: @LoopActor (Refusal?) -> Void
   }
 
-  /// The last request, until its record is passed to the store.
+  /// The last request for a beacon, until the record with the spent budget is passed to the store.
   var asker: Asker?
-  /// Number of the last request.
+  /// Number of the last request for a beacon, from 1.
   var askings = 0
   /// The beacon that waits until it is stored on the disk, and the number of its request.
   var waitingBeacon: (beacon: NotifyBeacon, asking: Int)?
@@ -58,7 +58,7 @@ public final class BroadcastService {
   var trouble: StoreError?
   /// Limits each kind of journal line that strangers can cause to one a minute.
   var told = RateLimiter<Line>(perMinute: 1, capacity: 4)
-  /// Value of `refusedByCaps` at the last journal line about a flood.
+  /// Value of `BroadcastEngine.Counters.refusedByCaps` at the last journal line about a flood.
   private var refusedBefore: UInt64 = 0
 
   // Observers: D-Bus adaptor and daemon.
@@ -75,7 +75,7 @@ public final class BroadcastService {
 
   enum Line: Hashable, Sendable { case flood, notified, unsent }
 
-  /// Values whose changes are reported to observers.
+  /// The values on D-Bus and in the status line. A change of any of them is reported to observers.
   private struct Shown: Hashable {
     var state = State.stopped
     var reason = ""
@@ -359,7 +359,7 @@ public enum LocalDay {
 extension BroadcastService: Service {
   public nonisolated static let name = "Broadcast"
   public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
-  /// The channel uses no links.
+  /// The local broadcast channel uses advertisements only, and no links.
   public nonisolated static let linkShare = LinkShare.nothing
   public nonisolated static let messages = Journal.MessageID.broadcast
 
@@ -397,7 +397,7 @@ extension BroadcastService: Service {
     switch state {
     case .stopped: ""
     case .waiting, .degraded: reason
-    // Every user can read the line. Whether somebody is near is for the group.
+    // Every user can read the status line, so it does not state whether peers are nearby.
     case .listening: "The local broadcast channel receives."
     }
   }

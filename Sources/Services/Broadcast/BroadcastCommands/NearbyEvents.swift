@@ -54,7 +54,7 @@ final class NearbyEvents {
   }
 
   private func ownerChanged(_ isThere: Bool) {
-    // The name has no owner, too, before its first lookup.
+    // Before the first lookup the name also has no owner, which is not the end of the service.
     if hasOwner, !isThere { add(.gone) }
     hasOwner = hasOwner || isThere
   }

@@ -27,7 +27,7 @@ final class WatchNearbyCommand {
     do throws(Failure) {
       return try await watch()
     } catch {
-      // The program handles the last messages of a service that ends.
+      // The --exec program handles the remaining messages before the command ends.
       await program?.finish()
       throw error
     }

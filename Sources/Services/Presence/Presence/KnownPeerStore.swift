@@ -5,7 +5,7 @@ import Loop
 import Store
 import Thali
 
-/// The stored form of a known peer.
+/// A known peer as it is stored: object number, public key and name.
 struct StoredPeer: Hashable, Sendable {
   /// The number in the path of the peer's object. It is not reused.
   let number: UInt32
@@ -82,7 +82,7 @@ public final class KnownPeerStore {
     let content: StoredPeers
     /// The damage of the present file, if the previous one was read instead.
     let damage: StoreError?
-    /// Whether nothing survives this run, because there is no state directory.
+    /// Whether the key and the peers are lost at the end of this run, because there is no state directory.
     let isVolatile: Bool
   }
 

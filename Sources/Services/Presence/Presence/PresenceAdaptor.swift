@@ -274,7 +274,7 @@ final class PresenceAdaptor {
   }
 }
 
-/// A reference to the adaptor, for callbacks that exist before the adaptor.
+/// Holds the adaptor, for callbacks that are created before it.
 @LoopActor
 private final class AdaptorBox {
   weak var face: PresenceAdaptor?

@@ -4,7 +4,8 @@ import Journal
 import Loop
 import Thali
 
-/// Bluetooth for the service. It is a port, because the radio belongs to `earshotd`.
+/// Bluetooth as private presence uses it. It is a protocol, because `earshotd` owns the radio; `BusBluetooth` is the
+/// implementation over D-Bus.
 @LoopActor
 protocol PresenceBluetooth: AnyObject {
   var onEvent: (@LoopActor (PresenceBluetoothEvent) -> Void)? { get set }
@@ -91,7 +92,7 @@ final class BusBluetooth: PresenceBluetooth {
   private var object: ExportedObject?
   private var retry: Registration?
   private var generation: UInt8?
-  /// Whether `earshotd` has not confirmed that nothing is advertised.
+  /// Whether `earshotd` must still confirm the request to stop advertising.
   private var mustSilence = false
   private var isScanning = true
   private var isStopped = false
@@ -163,13 +164,13 @@ final class BusBluetooth: PresenceBluetooth {
     guard owner != self.owner, !isStopped else { return }
     self.owner = owner
     (refusal, isAccepted, isReachable, radioReason, retry) = (nil, false, false, "", nil)
-    // Another `earshotd` advertises nothing yet.
+    // A restarted `earshotd` advertises nothing, so no request to stop is pending.
     mustSilence = false
     if owner != nil { askAll() }
     onEvent?(.changed)
   }
 
-  /// Sends all requests to an `earshotd` that has not received or has refused them.
+  /// Sends the present requests again to an `earshotd` that has restarted or has refused them.
   private func askAll() {
     ask("Scan", [.bool(isScanning)])
     if let generation { ask("Announce", [.byte(generation)]) } else if mustSilence { ask("Silence") }

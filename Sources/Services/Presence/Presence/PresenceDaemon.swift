@@ -59,7 +59,8 @@ public final class PresenceDaemon: DaemonBody {
   private weak var frame: DaemonFrame?
 
   private init(_ configuration: Configuration, _ bus: BusConnection) {
-    // The process with the radio must not learn who is near. Its user has the group earshot.
+    // The user of `earshotd` is a member of the group earshot, but may not call this service: `earshotd` must not learn
+    // which peers are nearby.
     bus.objects.access = ServiceAccess.rule(checked: [BusBluetooth.sinkInterface], outsider: Self.radioUser)
     let settings = configuration[PresenceSettings.self]
     let loop = EventLoop.shared
@@ -87,7 +88,7 @@ public final class PresenceDaemon: DaemonBody {
   }
 }
 
-/// The callback of an operation that may take too long. It is called once.
+/// Calls the callback of an operation exactly once: when the operation ends, or at a time limit.
 @LoopActor
 private final class Once {
   private var then: (@LoopActor () -> Void)?

@@ -194,7 +194,7 @@ public final class PresenceService {
   var announcing: [PeerID] { engine?.recipients ?? [] }
   /// Whether the network or Bluetooth can be used.
   var isUsable: Bool { network.isUsable || bluetooth.isUsable }
-  /// The media by which peers can reach this machine now.
+  /// The names of the media over which peers can reach this machine at present, for D-Bus.
   var reachable: [String] {
     guard isServing else { return [] }
     return (bluetooth.isReachable ? ["bluetooth"] : []) + (network.isUsable ? ["network"] : [])
@@ -245,7 +245,7 @@ public final class PresenceService {
       let key: Secp256k1.PublicKey
       do throws(PresenceError) {
         key = try KnownPeers.key(reading: KeyText.bytes(text))
-        // On a copy: the peer is known when it is stored.
+        // The peer is added to a copy of the engine first. It becomes known when it is stored.
         _ = try engine.addPeer(key, at: scheduler.now, wall: wall)
       } catch {
         throw .engine(error)

@@ -75,7 +75,7 @@ final class PresenceStreams {
   private var unknownServices: UInt64 = 0
   private var unavailableServices: UInt64 = 0
   private var tooMany: UInt64 = 0
-  /// Bytes from peers and bytes to peers, of streams that have ended.
+  /// Number of bytes from peers and to peers, in streams that have ended.
   private var bytes: [UInt64] = [0, 0]
 
   init(_ service: PresenceService, on scheduler: any Scheduler) {
@@ -220,7 +220,8 @@ final class PresenceStreams {
   ) -> (key: SecretBytes, peer: PeerID)? {
     do throws(IdentityRefusal) {
       let credential = try service.credential(for: identity)
-      // A peer that has the stronger suite must not be made to use the weaker one.
+      // Only dialect `node` may use the suite without ephemeral keys. Otherwise an attacker could force a peer to the
+      // weaker suite.
       guard suite == .ephemeral || credential.dialect == .node else { return nil }
       return (credential.preSharedKey, credential.peer)
     } catch {
@@ -234,7 +235,7 @@ final class PresenceStreams {
   private func connect(
     _ number: Int, _ stream: IncomingStream, _ peer: PeerID, _ label: ServiceLabel, isAnswered: Bool, _ rest: [UInt8]
   ) {
-    // A peer that was removed after its handshake is not among the peers whose streams were closed.
+    // The peer may have been removed after its handshake, before this stream counted as one of its streams.
     guard service?.peer(peer) != nil else { return stream.end() }
     guard count(of: peer) < Self.limitOfPeer else {
       tooMany += 1
@@ -276,7 +277,8 @@ final class PresenceStreams {
     case .socket(let path):
       do throws(NetworkError) {
         let local = try SocketStream.connect(toSocket: path)
-        // Without this check a program could make this service, as its own user, connect to sockets of others.
+        // Otherwise a program could make this service connect, with the service's own permissions, to sockets of other
+        // users.
         guard local.peerUser == registered.user else {
           local.close()
           return then(nil) { _ in }
@@ -345,7 +347,7 @@ final class PresenceStreams {
   }
 }
 
-/// A reference to the joint of a stream, for callbacks that exist before the joint.
+/// Holds the `StreamJoint` of a stream, for callbacks that are created before it.
 @LoopActor
 private final class JointBox {
   var joint: StreamJoint?
@@ -356,7 +358,7 @@ private final class StreamBox {
   var stream: SocketStream?
 }
 
-/// Passes events to a receiver that can be replaced.
+/// Forwards the events of a stream to a receiver that can be replaced during the stream's life.
 @LoopActor
 private final class EventRelay {
   var onEvent: (@LoopActor (SocketStreamEvent) -> Void)?
@@ -416,7 +418,7 @@ private final class IncomingStream {
   ) {
     switch event {
     case .connected, .writable: break
-    // Reading is paused: these come from bytes that had been read.
+    // Reading is paused, so these events come from bytes that were already read. They wait for the program.
     case .received where isRequested, .ended where isRequested, .hungUp where isRequested: later.append(event)
     case .received(let bytes):
       switch reader.receive(bytes[...]) {
@@ -582,7 +584,7 @@ private final class OutgoingStream {
         self?.next()
       }
     case .received(let bytes):
-      // The server sends nothing behind the answer before the program has the stream, and may do so in the same record.
+      // The answer is the first byte. Bytes of the stream may follow it in the same TLS record.
       guard let first = bytes.first, let answer = ServiceAnswer(rawValue: first) else {
         failure = "The peer's answer to the request for the service is invalid."
         return next()

@@ -41,7 +41,7 @@ final class RFCOMMLink {
     var isAbandoned = false
     /// Timer that ends a stream whose receiver has closed its end.
     var timer: Registration?
-    /// Number of times that the timer has run.
+    /// Number of times that `timer` was extended.
     var rounds = 0
 
     init(_ socket: SocketStream?, isHTTP: Bool) { (self.socket, self.isHTTP) = (socket, isHTTP) }
@@ -127,7 +127,7 @@ final class RFCOMMLink {
     case .received(let bytes):
       if isEstablished { receive(bytes[...]) } else { handle(RFCOMMHandshake.Event.received(bytes)) }
     case .writable: flush()
-    // RFCOMM ends both directions together.
+    // RFCOMM has no half-close, so the end of one direction ends the link.
     case .ended, .closed: end()
     // While reading is paused, bytes of ended streams still wait. The end comes behind them.
     case .hungUp: break
@@ -160,7 +160,7 @@ final class RFCOMMLink {
       add(id, Local(nil, isHTTP: false))
       pending[id] = scheduler.schedule(after: Limits.firstByteTime) { [weak self] in self?.dropSilent(id) }
     case .deliver(let id, let bytes):
-      // A stream that was destroyed stays so: the bytes were under way.
+      // Bytes for a destroyed stream, which were sent before its destruction, do not open it again.
       if let local = locals[id], local.socket == nil, let first = bytes.first { connect(id, first: first) }
       guard let local = locals[id], !local.isAbandoned else { return multiplexer.consumed(bytes.count, of: id) }
       local.fromPeer += bytes
@@ -168,7 +168,7 @@ final class RFCOMMLink {
     case .ended(let id):
       guard let local = locals[id] else { return }
       local.hasPeerEnded = true
-      // A stream without a byte has no receiver.
+      // A stream that ends before its first byte was not connected to a receiver, and is destroyed.
       if local.socket == nil { destroy(id) } else { push(id, local) }
     case .destroyed(let id, _): remove(id)
     case .fail(let failure):
@@ -264,7 +264,7 @@ final class RFCOMMLink {
     local.timer = scheduler.schedule(after: Self.abandonedTime) { [weak self, weak local] in
       guard let self, let local, locals[id] === local else { return }
       local.rounds += 1
-      // A slow link may need more time for the last bytes.
+      // The time is extended while the last bytes are not sent, because the link may be slow.
       let isSent = local.hasProgramEnded && local.toPeer.isEmpty && multiplexer.isSent(id)
       guard isSent || local.rounds >= Self.abandonedRounds else { return abandon(id, local) }
       destroy(id)

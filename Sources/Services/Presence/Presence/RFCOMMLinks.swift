@@ -35,7 +35,7 @@ final class RFCOMMLinks {
   /// The numbers of the links that this machine made.
   private var outgoing: [DeviceAddress: Int] = [:]
   private var waiting: [DeviceAddress: [Waiter]] = [:]
-  /// Number of calls of `close`. A link that was being made at the last one is closed when it is there.
+  /// Number of calls of `close`. A link whose opening began before the last call is closed as soon as it is open.
   private var closings = 0
   private var refusals: [RFCOMMHandshake.Refusal: UInt64] = [:]
   private var failures: [Multiplexer.LinkFailure: UInt64] = [:]
@@ -113,7 +113,7 @@ final class RFCOMMLinks {
     _ = add(stream, device, .server)
   }
 
-  /// Notes that a known peer uses the link that a device has made.
+  /// Records that a known peer uses the link that the device opened, so that the link is not evicted.
   func prove(_ device: DeviceAddress) {
     for (number, other) in devices where other == device { proven.insert(number) }
   }
@@ -193,7 +193,7 @@ final class RFCOMMLinks {
       tooMany += 1
       return scheduler.soon { [weak self] in self?.failWaiting(device) }
     }
-    // A number that no link has: the link is being made.
+    // The number 0, which no link has, stands for a link that is being opened.
     outgoing[device] = 0
     let closings = closings
     owner.connect(device) { [weak self] descriptor in

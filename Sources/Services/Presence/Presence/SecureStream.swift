@@ -44,7 +44,7 @@ final class SecureStream: JoinedStream {
   private var session: TLSSession?
   private lazy var deadline = Deadline(scheduler) { [weak self] in self?.timer() }
   private var linger: Registration?
-  /// Number of times that `closeTime` is over.
+  /// Number of times that `closeTime` has elapsed for this connection.
   private var rounds = 0
   private var unsent: [UInt8] = []
   private var wasShort = false
@@ -52,7 +52,8 @@ final class SecureStream: JoinedStream {
   private var hasEnded = false
   private var hasFailed = false
   private var isTransportGone = false
-  /// Whether TLS has sent any bytes. A server sends the first ones when it has the client's complete first message.
+  /// Whether TLS has sent any bytes. A server sends its first bytes after it has received the client's complete first
+  /// message.
   private(set) var hasSent = false
 
   /// Makes a stream.
@@ -106,7 +107,7 @@ final class SecureStream: JoinedStream {
 
   func close() {
     onEvent = nil
-    // The owner closes a stream that has failed, and the alert is under way.
+    // After a failure the transport stays open until the alert is sent.
     if !hasFailed { takeDown() }
   }
 
@@ -143,7 +144,8 @@ final class SecureStream: JoinedStream {
       if isTransportGone { end(.reset) }
     case .hungUp:
       isTransportGone = true
-      // Otherwise, data that the peer sent before the reset is read first.
+      // While reading is paused the stream stays open, because data that the peer sent before the reset must be read
+      // first.
       if transport?.isReadingPaused != true { end(.reset) }
     case .closed(let error): end(error)
     }

@@ -11,7 +11,7 @@ final class StreamJoint {
     var pending: ArraySlice<UInt8> = []
     var hasEnded = false
     var isClosed = false
-    /// Whether the stream receives no more bytes: bytes for it are dropped.
+    /// Whether the stream has hung up, so that bytes for it are dropped.
     var isGone = false
   }
 
@@ -25,7 +25,7 @@ final class StreamJoint {
   private var rounds = 0
   private var sides: [Side]
   private var onEnd: (@LoopActor () -> Void)?
-  /// Bytes that each side has received.
+  /// Number of bytes received by the first and by the second stream.
   private(set) var received: [UInt64] = [0, 0]
 
   /// Joins two streams.
@@ -60,7 +60,7 @@ final class StreamJoint {
     case .closed(nil):
       sides[index].isClosed = true
       if sides[other].isClosed { end() }
-    // The bytes that are still buffered belong to a stream that was cut off.
+    // The stream was cut off, so the buffered bytes are not passed on.
     case .closed: end()
     }
   }

@@ -103,7 +103,7 @@ struct PresenceCommand {
         .failed,
         "The service's answer contains no stream.")
     }
-    // The last reference closes the descriptor.
+    // The descriptor is closed with the last reference to it, so the reference is held during the copy.
     let isComplete = withExtendedLifetime(descriptor) { StreamPump.run(descriptor.raw) }
     guard isComplete else { throw Failure(.failed, "The stream was cut off.") }
     return .ok

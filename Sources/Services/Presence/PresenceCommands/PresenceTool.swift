@@ -10,7 +10,7 @@ public enum PresenceTool {
         "presence", "Announce this machine to chosen peers, find known peers, and open streams to them (Thali).",
         verbs: [show, key, add, remove, announce, silence, peers, watch, connect, serve], defaultVerb: "show")
     ],
-    // The service has a bus name of its own, which `earshot status` does not ask.
+    // `earshot status` does not query the separate bus name of this service.
     status: { _ in "" }, counters: PresenceRadioCounters.meanings,
     codes: [
       state("idle", "No program uses the radio for private presence: earshot-presenced does not run."),

@@ -119,7 +119,7 @@ public final class PresenceRadioService {
     update()
   }
 
-  /// Ends all requests of the program, which has left the bus.
+  /// Ends advertising, scanning and links of the program, because it has left the bus.
   func detach() {
     (sink, generation, isScanning) = (nil, nil, false)
     let abandoned = attempts.values
@@ -252,7 +252,7 @@ public final class PresenceRadioService {
   }()
 
   private func updateScan() {
-    // A scan result is of no use if no link can be opened.
+    // Without the ability to open links, scan results would be useless, so the radio does not scan.
     guard isScanning, sink != nil, !isStopped, radio.status.traits.connectingShortfall == nil else {
       (scan, scanProblem) = (nil, nil)
       return

@@ -1,6 +1,6 @@
 import Radio
 
-/// The radio's type of advertisements; `Thali` has another type of that name.
+/// The type `Advertisement` of `Radio`, in files that also import `Thali`, which has a type of the same name.
 typealias RadioAdvertisement = Advertisement
 
 extension AdvertisingData {

@@ -75,7 +75,7 @@ final class StreamRelay {
       hasProgramEnded = true
       pushToLink()
       limitDraining()
-    // Data that the program sent before the end is sent first.
+    // Data that the program sent before it closed its socket is sent first, within a time limit.
     case .hungUp: limitDraining()
     case .closed: close()
     }

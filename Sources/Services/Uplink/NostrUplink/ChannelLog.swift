@@ -9,10 +9,10 @@ struct ChannelLine: Hashable, Sendable {
   let channel: String
   /// The author's key in this channel, 64 hexadecimal digits.
   let author: String
-  /// Empty if the author has stated none.
+  /// The author's nickname; empty if the event has none.
   let nickname: String
   let text: String
-  /// Whether the author states to be elsewhere.
+  /// Whether the author has marked the text with the tag `teleport`, as someone who is not in the area of the geohash.
   let isTeleported: Bool
 
   /// The line in the form `(utssssb)` of D-Bus, with the time in milliseconds.

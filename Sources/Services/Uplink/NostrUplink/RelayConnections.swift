@@ -7,7 +7,7 @@ import SOCKS
 import Streams
 import TLS
 
-/// How relays are reached.
+/// The path of connections to relays: through a SOCKS proxy, or directly.
 enum UplinkRoute: Hashable, Sendable {
   case proxy(ProxyAddress)
   /// Without a proxy, for development only.
@@ -109,7 +109,7 @@ final class RelayConnections {
         case .messages: "messages"
         case .channel(let geohash): "channel-\(geohash.text)"
         }
-      // The address may be longer than a user name.
+      // The SOCKS user name is a hash, because a relay address may exceed the length of a user name.
       let name = Base64URL.encode(Array(SHA256.hash(Array("\(purpose) \(link.address.text)".utf8)).prefix(16)))
       return SOCKSLogin(user: "earshot-\(name)", password: secret).map {
         .proxy(host: proxy.host, port: proxy.port, $0)
@@ -136,7 +136,7 @@ final class ProxyProbe {
   private static let time = Duration.seconds(10)
 
   private var stream: (any StreamConnection)?
-  /// Its request is never sent.
+  /// The handshake with the proxy. The probe ends before the handshake sends its request.
   private var handshake: SOCKSHandshake?
   private var timer: Registration?
   private var then: (@LoopActor (String?) -> Void)?
@@ -173,7 +173,8 @@ final class ProxyProbe {
     case .received(let bytes):
       for step in handshake?.receive(bytes) ?? [] {
         switch step {
-        // The proxy has accepted the method. The credentials are not sent.
+        // The proxy has accepted authentication by user name and password, which is the result. The credentials are not
+        // sent.
         case .send, .connected: end(nil)
         case .failed(let error): end("cannot be used: \(error)")
         }

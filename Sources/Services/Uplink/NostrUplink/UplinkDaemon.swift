@@ -61,7 +61,8 @@ public final class UplinkDaemon: DaemonBody {
   private var limit: Registration?
 
   private init(_ configuration: Configuration, _ bus: BusConnection) {
-    // earshotd's user is a member of the group. The sink checks its caller itself.
+    // The interface for `earshotd` checks its caller itself, because the user of `earshotd` is only one member of the
+    // group.
     bus.objects.access = ServiceAccess.rule(checked: [BusMesh.sinkInterface])
     let settings = configuration[UplinkSettings.self]
     let loop = EventLoop.shared
@@ -104,7 +105,7 @@ public final class UplinkDaemon: DaemonBody {
   }
 }
 
-/// No node, for the description of the interfaces.
+/// Stands in for the node of the mesh where interfaces are only described.
 @LoopActor
 private final class NoMesh: MeshPort {
   var onRequest: (@LoopActor (MeshRequest) -> Void)?

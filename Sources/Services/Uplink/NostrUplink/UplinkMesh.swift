@@ -1,11 +1,11 @@
 import DBus
 import Loop
 
-/// A packet of the node for a contact, in its text form.
+/// A packet that the mesh node passes to the uplink for a contact, in its text form.
 struct MeshPacket: Sendable {
   enum Kind: String, Sendable { case message, delivered, read }
 
-  /// A text that only this packet has. A packet that is passed again has the same ID.
+  /// Unique ID of the packet. A packet that is passed again has the same ID.
   let id: String
   let kind: Kind
   /// The contact's key as `npub`.
@@ -15,7 +15,7 @@ struct MeshPacket: Sendable {
   let createdAt: UInt64
 }
 
-/// A call of the node.
+/// A request of the mesh node to the uplink.
 enum MeshRequest {
   /// The keys of the mutual favourites, as `npub`.
   case contacts([String])
@@ -26,20 +26,20 @@ enum MeshRequest {
   case wipe(then: @LoopActor (DBusError?) -> Void)
   /// `isAttached` or `reason` has changed.
   case changed
-  /// The node has this peer ID, and passes packets to the uplink.
+  /// The node has accepted the uplink and passes packets to it; the value is the node's peer ID.
   case attached(String)
 }
 
-/// The node of the mesh. It is a port: tests have a node of their own.
+/// The node of the mesh as the uplink uses it. It is a protocol, so that tests can simulate the node.
 @LoopActor
 protocol MeshPort: AnyObject {
   var onRequest: (@LoopActor (MeshRequest) -> Void)? { get set }
   /// Whether the node passes packets to the uplink.
   var isAttached: Bool { get }
-  /// Why the node passes no packets, and the remedy; empty if it passes them.
+  /// The reason why the node passes no packets, and the remedy; empty if it passes them.
   var reason: String { get }
 
-  /// Begins to look for the node, with this machine's key as `npub`. A call with another key begins anew.
+  /// Begins to attach to the node, with this machine's public key as `npub`. A call with another key attaches again.
   func start(key: String)
   /// Passes a received text to the node.
   ///
@@ -49,7 +49,7 @@ protocol MeshPort: AnyObject {
   func stop()
 }
 
-/// The node through `org.earshot.MeshUplink1` of `earshotd`.
+/// The mesh node of `earshotd`, reached over its D-Bus interface `org.earshot.MeshUplink1`.
 @LoopActor
 final class BusMesh: MeshPort {
   nonisolated static let meshPath: ObjectPath = "/org/earshot/mesh/uplink"
@@ -70,7 +70,7 @@ final class BusMesh: MeshPort {
   private var retry: Registration?
   private var refusal: DBusError?
   private(set) var isAttached = false
-  /// Counts attempts to attach, so that a late answer to an earlier one has no effect.
+  /// Number of the present attempt to attach, by which late answers to earlier attempts are ignored.
   private var attempt = 0
 
   /// - Parameter name: the bus name of `earshotd`.

@@ -7,14 +7,14 @@ import Streams
 
 /// Section `[Uplink]`.
 public struct UplinkSettings: SettingsSection, Equatable {
-  /// Options that deviate from the behaviour of the apps.
+  /// Options by which the uplink deviates from the behaviour of the phone apps.
   public enum Option: String, CaseIterable, Sendable {
     /// Envelopes as NIP-17, NIP-44 and NIP-59 define them, instead of the apps' own form.
     case nip17 = "nip17_strict"
   }
 
   public var proxyText = "127.0.0.1:39050"
-  /// Empty: the apps' relays.
+  /// The addresses of the relays for private messages; nil or empty means the relays of the apps.
   public var relays: [String]?
   public var geohashes: [Geohash]?
   public var geohashName: String?
@@ -34,7 +34,7 @@ public struct UplinkSettings: SettingsSection, Equatable {
     (relays ?? RelayAddress.apps).map { UplinkRelay($0, allowsPlain: allowsPlain) }
   }
 
-  /// Contradictions and values that do not work, one sentence for each.
+  /// Contradictions between settings and unusable values, one sentence for each.
   ///
   /// - Parameter allowsClearnet: whether the developer's switch is set.
   func problems(allowsClearnet: Bool) -> [String] {
@@ -88,7 +88,7 @@ struct UplinkRelay: Sendable {
     return (address: address, socket: socket)
   }
 
-  /// A sentence; nil if the relay is used.
+  /// A sentence on why the relay is not used; nil if it is used.
   var problem: String? {
     if case .refused(let sentence) = verdict { sentence } else { nil }
   }
@@ -102,7 +102,8 @@ public struct ProxyAddress: Hashable, Sendable {
   /// - Parameter host: a numeric address of the loopback interface.
   init(host: String, port: UInt16) { (self.host, self.port) = (host, port) }
 
-  /// Nil for any other text: the proxy must be on this machine, or it would see all connections unencrypted.
+  /// Parses the address; nil for any other text. A proxy on another machine is refused, because the connection to it is
+  /// not encrypted.
   init?(_ text: String) {
     guard let colon = text.lastIndex(of: ":") else { return nil }
     let digits = text[text.index(after: colon)...]

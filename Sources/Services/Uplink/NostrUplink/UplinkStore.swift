@@ -33,7 +33,7 @@ struct UplinkIdentity: Sendable {
   }
 
   var bytes: [UInt8] {
-    // A writer that grows would leave copies of the key in memory.
+    // The capacity is sufficient from the beginning, because a growing buffer would leave copies of the key in memory.
     var writer = ByteWriter(capacity: 32 + 32 + 1 + 255)
     key.secret.withUnsafeBytes { writer.append($0) }
     seed.withUnsafeBytes { writer.append($0) }
@@ -81,13 +81,13 @@ extension OutboxEntry {
 final class UplinkStore {
   struct Stored: Sendable {
     let identity: UplinkIdentity
-    /// Oldest first.
+    /// The entries of the outbox, oldest first.
     let outbox: [OutboxEntry]
     /// Sentences about files that cannot be read.
     let problems: [String]
   }
 
-  /// The opened files. The worker thread uses it.
+  /// The opened files of the state directory. Only the worker thread uses them.
   private final class Files: Sendable {
     let state: StateDirectory
     let key: StoreKey
@@ -97,7 +97,7 @@ final class UplinkStore {
 
     init(_ path: String) throws(StoreError) {
       state = try StateDirectory(path: path, folder: UplinkStore.folder)
-      // The spool has the same key, and derives others from it.
+      // The spool is sealed with keys that are derived from the same stored key.
       key = try StoreKey.load(UplinkStore.keyName, from: state)
       secret = try key.key(for: "identity of the uplink", count: XChaChaPoly.keySize)
       var limits = RecordSpool.Limits()
@@ -130,7 +130,7 @@ final class UplinkStore {
     self.disk = disk
   }
 
-  /// Whether nothing survives this run.
+  /// Whether keys and outbox are lost at the end of this run, because there is no state directory.
   var isVolatile: Bool { path == nil }
 
   /// Reads the stored keys and outbox, or makes new keys.
@@ -303,7 +303,7 @@ final class UplinkStore {
     if let files { state = files.state } else { state = try StateDirectory(path: path, folder: folder) }
     do throws(StoreError) { try state.erase(identityFiles) } catch { failures.append(error) }
     if let files {
-      // Every age exceeds -1 s: records that cannot be read are erased, too.
+      // An age limit of -1 s matches every record, including records that cannot be read.
       failures += files.spool.removeAll(olderThan: .seconds(-1), now: 0).problems.map(\.error)
     }
     if files?.key.origin != .systemCredential {
