@@ -68,7 +68,7 @@ public enum NetworkError: CodedError, Hashable {
     case .portInUse: "Another program uses the port. Stop it, or choose another port."
     case .noSuchAddress: "This machine does not have the address or the interface."
     case .denied: "The process may not use the network. Check the unit's restrictions."
-    case .exhausted: "No more sockets are possible at the moment."
+    case .exhausted: "This process or machine has no descriptors or memory left for a socket."
     case .unsupported: "The kernel does not support this kind of address."
     case .datagramTooLong: "The datagram is too long for the network."
     case .other(let words): "The network failed: \(words)."

@@ -269,7 +269,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     }
     if blob.header.name == .mark, publication.changes.isEmpty {
       guard request.session != .operator else {
-        throw Refusal(.unsupported, "A mark lasts as long as the session that sets it, and the operator has none")
+        throw Refusal(.unsupported, "A mark lasts as long as the session that sets it, and the operator has no session")
       }
       setMark(blob, request.session)
     }
@@ -430,7 +430,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     if arguments.count == 2 {
       guard let latitude = Mark.millionths(arguments[0], limit: 90),
         let longitude = Mark.millionths(arguments[1], limit: 180)
-      else { throw Refusal(.illFormatted, "LATITUDE is -90 to 90 and LONGITUDE -180 to 180 degrees") }
+      else { throw Refusal(.illFormatted, "LATITUDE must be -90 to 90 degrees, and LONGITUDE -180 to 180") }
       return .coordinates(latitude: latitude, longitude: longitude)
     }
     guard arguments.count == 1, let text = arguments.first, text.utf8.first == UInt8(ascii: "7"),

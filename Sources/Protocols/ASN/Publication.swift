@@ -108,7 +108,7 @@ public struct Publisher: Sendable {
     }
     // The signature of a user over its own key is that of its login, and everybody reads vouchers.
     guard name != .vouchers || login.role != .user || (subject ?? header.owner) != header.author else {
-      throw Refusal(.illFormatted, "A user does not vouch for itself")
+      throw Refusal(.illFormatted, "A user cannot vouch for itself")
     }
     let view = StoreView(store)
     let lists = try view.lists(of: header.owner)
@@ -147,7 +147,7 @@ public struct Publisher: Sendable {
       guard link.replaces(old) else { continue }
       if old == nil { try checkNames(link, view) }
       if link.name == BlobName.user.text, old == nil, usage.users >= quota.users {
-        throw Refusal(.failure, "The server has its limit of \(quota.users) users")
+        throw Refusal(.failure, "The server has reached its limit of \(quota.users) users")
       }
       publication.changes.append(.link(link))
     }
@@ -162,10 +162,10 @@ public struct Publisher: Sendable {
   ) throws(Refusal) {
     let share = try view.share(of: blob.header.author)
     guard share.bytes + UInt64(blob.bytes.count) <= quota.storePerUser + reserve else {
-      throw Refusal(.failure, "The user has its limit of \(quota.storePerUser) octets; remove blobs")
+      throw Refusal(.failure, "The user has reached the limit of \(quota.storePerUser) octets; remove blobs")
     }
     guard name != .user || share.users < quota.usersPerUser else {
-      throw Refusal(.failure, "The user has made its limit of \(quota.usersPerUser) users")
+      throw Refusal(.failure, "The user has created its limit of \(quota.usersPerUser) users")
     }
   }
 
@@ -174,7 +174,7 @@ public struct Publisher: Sendable {
   private static func checkKind(_ blob: Blob, of kind: UserKind?) throws(Refusal) {
     let wanted = UserKind(rawValue: String(decoding: blob.content, as: UTF8.self))
     guard wanted?.mayLogIn != true || kind?.mayLogIn == true else {
-      throw Refusal(.denied, "Only the administrator makes a user that may log in")
+      throw Refusal(.denied, "Only the administrator can create a user that may log in")
     }
   }
 
@@ -186,7 +186,7 @@ public struct Publisher: Sendable {
       link.name.hasPrefix(BlobName.messages)
       ? 9 * tenth : link.name.hasPrefix(BlobName.removals.text) ? quota.namesPerUser + tenth : quota.namesPerUser
     guard try view.linkCount(link.owner) < limit else {
-      throw Refusal(.failure, "USER \(link.owner) has its limit of \(quota.namesPerUser) names")
+      throw Refusal(.failure, "USER \(link.owner) has reached the limit of \(quota.namesPerUser) names")
     }
   }
 

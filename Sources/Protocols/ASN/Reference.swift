@@ -195,7 +195,7 @@ final class LookupBudget {
   func spend(names count: Int) throws(Refusal) {
     spent += count
     if let limit, spent > limit {
-      throw Refusal(.failure, "More than \(Limits.lookups) users or blobs are to be looked at; name fewer")
+      throw Refusal(.failure, "The request refers to more than \(Limits.lookups) users or blobs; name fewer")
     }
   }
 }

@@ -38,7 +38,7 @@ public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
     case .connectTimeout: "The relay did not answer within \(NostrLimits.connectTime.components.seconds) s."
     case .disconnected: "The connection ended."
     case .messageTooLong: "The relay sent a message of more than \(NostrLimits.messageBytes) bytes."
-    case .malformedMessage: "The relay sent a message that is not of the protocol."
+    case .malformedMessage: "The relay sent a message that is malformed or of another protocol."
     case .flood:
       "The relay sent more than \(NostrLimits.eventsPerSecond) events, or \(NostrLimits.otherMessagesPerSecond) other "
         + "messages, in a second."

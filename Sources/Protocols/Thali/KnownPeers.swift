@@ -53,7 +53,7 @@ public enum PresenceError: CodedError, Hashable {
       "\(Limits.announcementsPerMinute) announcements were requested within a minute. Try again in a few seconds."
     case .tooManyAnnouncements:
       "\(Limits.usedExpirations) announcements have not expired yet. Try again later, or announce for a shorter time."
-    case .clockNotSet: "This machine's clock says a time before 2026. Set it: announcements expire by the clock."
+    case .clockNotSet: "This machine's clock shows a time before 2026. Set it, because announcements expire by it."
     case .cryptoFailed(let what): "The crypto library failed: \(what)."
     }
   }

@@ -301,7 +301,7 @@ struct Examination {
             "keys", "Other users may read \(exposed.joined(separator: ", ")).",
             "sudo chmod 600 on each, in the state directory"))
       } else if names.isEmpty {
-        findings.append(.warning("keys", "There is no key yet. The service makes one when it stores something."))
+        findings.append(.warning("keys", "There is no key yet. The service creates one when it stores something."))
       } else {
         findings.append(.ok("keys", "Only the service may read \(names.sorted().joined(separator: ", "))."))
       }

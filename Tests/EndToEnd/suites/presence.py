@@ -21,7 +21,7 @@ from harness.stage import Stage
 suite = Suite("presence")
 #: The service UUID of the protocol, in the order of its text.
 SERVICE = bytes.fromhex("B6A44AD1D3194B3A815D8B805A47FB51")
-#: Words of the reason on a kernel that stops when a peer does not answer.
+#: Words of the reason on a kernel that may crash if a peer does not answer.
 NO_CLIENT = "opens no streams to peers"
 
 

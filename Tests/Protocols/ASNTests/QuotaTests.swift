@@ -50,7 +50,7 @@ struct QuotaTests {
     world.engine.configuration.quota.users = 2
     _ = try world.user(2)
     let refused = try world.exec(first.id, "newuser", "actual")
-    #expect(refused.result == .failure && refused.text == "The server has its limit of 2 users")
+    #expect(refused.result == .failure && refused.text == "The server has reached its limit of 2 users")
   }
 
   @Test("An ASN user's number of names is limited, and a new version of a name does not count")
@@ -61,7 +61,7 @@ struct QuotaTests {
     world.engine.configuration.quota.namesPerUser = 20
     for number in 0..<17 { #expect(try world.exec(user.id, "blob", "n\(number)", input: [1]).result == .success) }
     let refused = try world.exec(user.id, "blob", "n17", input: [1])
-    #expect(refused.result == .failure && refused.text.contains("has its limit of 20 names"))
+    #expect(refused.result == .failure && refused.text.contains("has reached the limit of 20 names"))
     world.epoch += 1
     #expect(try world.exec(user.id, "blob", "n3", input: [2]).result == .success)
     #expect(try world.text(user.id, "cat", "n3") == "\u{2}")

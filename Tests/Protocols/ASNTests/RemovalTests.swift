@@ -245,7 +245,7 @@ struct RemovalTests {
     #expect(try refusal(alice.id, "y", 1) == "" && refusal(alice.id, "z", 1).hasPrefix("failure: USER"))
     #expect(try refusal(alice.id, "y", 1) == "")
     world.engine.configuration.quota.users = 2
-    #expect(try world.exec(alice.id, "newuser", "forum").text == "The server has its limit of 2 users")
+    #expect(try world.exec(alice.id, "newuser", "forum").text == "The server has reached its limit of 2 users")
     world.engine.configuration.quota.store = world.engine.store.usage().bytes
     let answer = try world.exec(bob.id, "blob", "q", input: [])
     #expect(answer.result == .failure && answer.text == "The blob cannot be stored")

@@ -21,7 +21,7 @@ struct ShareTests {
     world.engine.configuration.quota.storePerUser = 6000
     #expect(try world.exec(alice.id, "blob", "a", input: octets(4000)).result == .success)
     let refused = try world.exec(alice.id, "blob", "b", input: octets(4000))
-    #expect(refused.result == .failure && refused.text == "The user has its limit of 6000 octets; remove blobs")
+    #expect(refused.result == .failure && refused.text == "The user has reached the limit of 6000 octets; remove blobs")
     // A blob counts for its author, not for the owner of the directory.
     #expect(try world.exec(alice.id, "blob", bob.key.hex, input: octets(4000)).result == .failure)
     #expect(try world.exec(bob.id, "blob", "b", input: octets(4000)).result == .success)
@@ -40,7 +40,7 @@ struct ShareTests {
     // Its own asn/user is the first.
     for _ in 0..<2 { #expect(try world.exec(alice.id, "newuser", "forum").result == .success) }
     let refused = try world.exec(alice.id, "newuser", "forum")
-    #expect(refused.result == .failure && refused.text == "The user has made its limit of 3 users")
+    #expect(refused.result == .failure && refused.text == "The user has created its limit of 3 users")
     let admin = try world.connect(user: keys.admin)
     for _ in 0..<4 { #expect(try world.exec(admin, "newuser", "forum").result == .success) }
   }

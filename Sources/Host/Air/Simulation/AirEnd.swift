@@ -153,7 +153,8 @@ final class AirEnd {
 
   private func awaitConfirmationInVain() {
     air.agenda.at(now.advanced(by: conditions.requestTimeout)) { [self] in
-      close("An indication was not confirmed.", forPeer: Self.peerDisconnected)
+      let reason = "The peer did not confirm an indication within \(conditions.requestTimeout)."
+      close(reason, forPeer: Self.peerDisconnected)
     }
   }
 

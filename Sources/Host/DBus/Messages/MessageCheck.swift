@@ -22,7 +22,7 @@ struct MessageCheck {
       throw .invalidArgs("\(arguments.signature.debugDescription) is not a valid signature of arguments.")
     }
     guard check.offset <= limit else {
-      throw .limitExceeded("A message of \(check.offset) bytes is over the limit of \(limit).")
+      throw .limitExceeded("A message of \(check.offset) bytes exceeds the limit of \(limit).")
     }
     return check.offset
   }
@@ -147,7 +147,7 @@ struct MessageCheck {
 
   private mutating func enter() throws(DBusError) {
     depth += 1
-    guard depth <= Self.deepest else { throw .limitExceeded("Values on the bus nest at most \(Self.deepest) deep.") }
+    guard depth <= Self.deepest else { throw .limitExceeded("Values may be nested at most \(Self.deepest) deep.") }
   }
 
   private static func checkType(_ signature: String) throws(DBusError) {

@@ -40,7 +40,7 @@ final class ObjectNode {
     return manager
   }
 
-  /// Ends the export: pending changes are dropped, and the object sends no more signals.
+  /// Ends the export: the object sends no more signals, not even about pending changes.
   func end() {
     isAlive = false
   }

@@ -33,9 +33,9 @@ public enum ClassicSafety: Hashable, Sendable {
     switch self {
     case .safe: return nil
     case .faulty(let version):
-      return "This machine opens no streams to peers: Linux \(version) stops when a peer does not answer. \(rest)"
+      return "This machine opens no streams to peers: Linux \(version) may crash if a peer does not answer. \(rest)"
     case .untried(let version):
-      return "This machine opens no streams to peers: \(version.map { "Linux \($0)" } ?? "this kernel") was not tried "
+      return "This machine opens no streams to peers: \(version.map { "Linux \($0)" } ?? "this kernel") was not tested "
         + "(OpenStreams= of [Radio]). \(rest)"
     case .off: return "This machine opens no streams to peers, because of OpenStreams=no of [Radio]. \(rest)"
     }

@@ -73,7 +73,7 @@ public struct RadioSettings: SettingsSection {
         + "intervals. A disabled or masked bluetoothd stays off in any case."),
     Setting(
       "OpenStreams", \.openStreams, .choice, .onRestart,
-      "Whether private presence opens RFCOMM streams to peers. Some kernels stop when a peer does not answer. auto: "
+      "Whether private presence opens RFCOMM streams to peers. Some kernels crash if a peer does not answer. auto: "
         + "on kernels that were tried and withstand it. yes: on every kernel. no: only peers open streams."),
   ]
 }

@@ -58,7 +58,7 @@ enum UplinkCounters {
     "ConnectTimeouts": "connections that were not ready within 90 s",
     "Disconnects": "connections that ended or could not be made",
     "MessagesTooLong": "connections closed because of a message of more than 256 KiB",
-    "MalformedMessages": "connections closed because of a message that is not of the protocol",
+    "MalformedMessages": "connections closed because of a message that is not valid in the protocol",
     "Floods": "connections closed because of more than 100 events, or 50 other messages, in a second",
     "UncheckedEvents": "connections closed because of invalid or unrequested events",
     "Stalls": "connections closed because the relay did not answer within 60 s",

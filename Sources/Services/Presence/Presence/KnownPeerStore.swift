@@ -202,9 +202,9 @@ public final class KnownPeerStore {
       } catch .invalidKey {
         continue
       } catch {
-        throw StoreError(.failed, "The long-term key cannot be made: \(error).")
+        throw StoreError(.failed, "The long-term key cannot be created: \(error).")
       }
     }
-    throw StoreError(.failed, "The long-term key cannot be made.")
+    throw StoreError(.failed, "The long-term key cannot be created.")
   }
 }

@@ -209,7 +209,7 @@ public final class PresenceService {
     }
     let network =
       network.isUsable ? "" : "No network interface can be used. Connect one, or check Interfaces= of [Presence]."
-    let store = isVolatile ? "There is no state directory, so the key and the peers end with this run." : ""
+    let store = isVolatile ? "There is no state directory, so the key and the known peers are lost at the end." : ""
     let renewal = engine?.renewalFailure.map { "The announcement cannot be renewed. \($0.sentence)" } ?? ""
     return [network, bluetooth.reason, renewal, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
   }

@@ -138,7 +138,7 @@ struct RemoteCommand {
   /// Writes a line for each blob that arrives, until interrupted or the session ends.
   func watch() async throws(Failure) -> ExitCode {
     let session = try await RemoteSession(target, keys)
-    Output.complain("Connected. Ctrl-C ends it.")
+    Output.complain("Connected. Ctrl-C ends the session.")
     while let blob = await session.next() { SessionCommand.show(blob, line) }
     throw Failure(.failed, session.end)
   }

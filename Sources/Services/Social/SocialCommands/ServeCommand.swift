@@ -65,12 +65,12 @@ struct ServeCommand {
       listeners.start { continuation.resume() }
     }
     guard !service.addresses.isEmpty || !listeners.problems.isEmpty else {
-      throw Failure(.usage, "There is no ADDRESS to listen at.")
+      throw Failure(.usage, "ADDRESS is missing. Give an address at which the server listens.")
     }
     if service.addresses.isEmpty, listeners.problems.count >= addresses.count {
       throw Failure(.failed, "The server listens at no address.")
     }
-    Output.complain("The server runs. Ctrl-C ends it.")
+    Output.complain("The server is running. Ctrl-C ends it.")
     await ending.wait()
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
       service.stop { continuation.resume() }

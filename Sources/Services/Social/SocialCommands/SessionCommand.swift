@@ -90,7 +90,7 @@ struct SessionCommand {
     // Without this call the server does not signal that the object of the session is removed.
     _ = try await client.call(SocialCommand.path, SocialCommand.interface, "Watch")
     let path = try await connect()
-    Output.complain("Connected. Ctrl-C ends it.")
+    Output.complain("Connected. Ctrl-C ends the session.")
     while let sum = await arrivals.next(session: path.string) {
       let bytes: [UInt8]
       do throws(Failure) {

@@ -217,7 +217,7 @@ struct SocialCommand {
   func transfer(_ method: String) async throws(Failure) -> ExitCode {
     let path = line.argument("DIRECTORY") ?? ""
     guard path.hasPrefix("/") else {
-      throw Failure(.usage, "DIRECTORY is an absolute path, because the server uses it.")
+      throw Failure(.usage, "DIRECTORY must be an absolute path, because the server opens it.")
     }
     let sentence = try await call(method, .string(path), timeout: Self.patience).first?.asString ?? ""
     report(Self.clean(sentence), "report", .string(sentence))

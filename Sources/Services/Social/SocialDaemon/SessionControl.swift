@@ -89,7 +89,7 @@ final class SessionControl {
     }
     guard UserKeys.isName(user) else { return call.fail(.invalidArgs("\(user) is not a valid key name.")) }
     guard sessions.count + opening < Self.limit else {
-      return call.fail(.limitExceeded("There are \(Self.limit) sessions; end one first."))
+      return call.fail(.limitExceeded("The maximum of \(Self.limit) sessions is open. End one first."))
     }
     opening += 1
     disk.offload(

@@ -82,7 +82,7 @@ public final class SocialDaemon: DaemonBody {
     guard let control else { return "The store is being opened." }
     let service = control.service
     let addresses = service.addresses.map(\.text).joined(separator: " ")
-    let listens = addresses.isEmpty ? "No address is listened at." : "Listens at \(addresses)."
+    let listens = addresses.isEmpty ? "The server listens at no address." : "Listens at \(addresses)."
     return ([listens, control.trouble] + (listeners?.problems ?? []) + problems).filter { !$0.isEmpty }.joined(
       separator: " ")
   }

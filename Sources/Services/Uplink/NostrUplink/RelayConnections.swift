@@ -74,7 +74,7 @@ final class RelayConnections {
     close(link)
     guard let client = client(for: link) else {
       return scheduler.soon { [weak self] in
-        self?.onEvent(.ended(link, reason: "Its address cannot be used.", proxyProblem: nil))
+        self?.onEvent(.ended(link, reason: "The address of the relay cannot be used.", proxyProblem: nil))
       }
     }
     clients[link] = client

@@ -14,7 +14,7 @@ public struct UplinkSettings: SettingsSection, Equatable {
   }
 
   public var proxyText = "127.0.0.1:39050"
-  /// The addresses of the relays for private messages; nil or empty means the relays of the apps.
+  /// The addresses of the relays for private messages; nil means the relays of the phone apps.
   public var relays: [String]?
   public var geohashes: [Geohash]?
   public var geohashName: String?

@@ -249,7 +249,7 @@ final class UplinkStore {
     do throws(CryptoError) {
       return try UplinkIdentity(randomFrom: &random)
     } catch {
-      throw StoreError(.failed, "The key cannot be made: \(error).")
+      throw StoreError(.failed, "The key cannot be created: \(error).")
     }
   }
 
