@@ -4,7 +4,7 @@ import Common
 public struct Dice: RandomNumberGenerator {
   private var random: SplitMix64
 
-  /// Adjacent seeds are far from each other in the sequence.
+  /// Creates a generator. Adjacent seeds start at distant positions of the sequence.
   public init(_ seed: UInt64) {
     random = SplitMix64(seed: seed)
     random = SplitMix64(seed: random.next())
@@ -24,7 +24,7 @@ public struct Dice: RandomNumberGenerator {
     return Array(bytes.prefix(count))
   }
 
-  /// The value with a few bytes changed, cut, added or doubled.
+  /// A copy of `value` with a few random mutations: changed, removed, inserted or repeated bytes.
   public mutating func mutated(_ value: [UInt8]) -> [UInt8] {
     var value = value
     for _ in 0...below(2) {

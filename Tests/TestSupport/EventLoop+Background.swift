@@ -11,7 +11,7 @@ private let background: Void = {
   pthread_create(
     &thread, nil,
     { _ in
-      // Otherwise all code that waits for the loop would block forever, without an error.
+      // Without the loop, all code that waits for it would block forever without an error.
       guard EventLoop.shared.run() else { preconditionFailure("the kernel ended the event loop") }
       return nil
     }, nil)

@@ -1,6 +1,6 @@
 import CommandLine
 
-/// A program with every element of a command line.
+/// A sample command grammar with every kind of element: verbs, options, arguments and values.
 public let example = Command(
   "earshot", "Talk to earshotd.",
   details: [

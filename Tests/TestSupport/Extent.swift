@@ -5,6 +5,6 @@ import Glibc
 public enum Extent {
   public static let isWhole = getenv("ALL").map { String(cString: $0) } == "1"
 
-  /// The value for a usual run, or the value for a complete run.
+  /// Returns `selection` in an ordinary run, and `all` in a complete run (`ALL=1`).
   public static func of<Value>(_ selection: Value, all: Value) -> Value { isWhole ? all : selection }
 }

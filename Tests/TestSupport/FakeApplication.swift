@@ -4,15 +4,16 @@ import DBus
 public struct FakeApplication: Sendable {
   public struct Characteristic: Sendable {
     public let path: ObjectPath
-    /// The UUID of its service.
+    /// The UUID of the service that contains the characteristic.
     public let service: String
     public let flags: [String]
-    /// The value that bluetoothd wrote to its `Handle`.
+    /// The attribute handle that bluetoothd assigned by writing the property `Handle`.
     public internal(set) var handle: UInt16 = 0
-    /// Whether it offers sockets to subscribers and writers.
+    /// Whether the characteristic offers `AcquireNotify` and `AcquireWrite` sockets.
     public let offersSockets: Bool
     public internal(set) var offersWriteSockets: Bool
-    /// While a socket is requested: the writes of all clients without a socket, in order.
+    /// The writes of all clients without a socket, in order, while a write socket is being requested; nil at other
+    /// times.
     var unsent: [[UInt8]]?
     /// The subscribed clients, in the order of their subscription; nil for an unknown client.
     public internal(set) var subscribers: [ObjectPath?] = []
@@ -24,7 +25,7 @@ public struct FakeApplication: Sendable {
 
     public var isSubscribed: Bool { !subscribers.isEmpty }
 
-    /// A declaration, a value, and a Client Characteristic Configuration where there are notifications or
+    /// Number of attribute handles: a declaration, a value, and a CCCD if the characteristic has notifications or
     /// indications.
     var handleCount: UInt16 { flags.contains("notify") || flags.contains("indicate") ? 3 : 2 }
 

@@ -1,7 +1,8 @@
 import DBus
 import Loop
 
-/// The interface to programs that connect. Facts: bluez.md section 3.
+/// The simulated bluetoothd as programs in the central role use it: connections, discovery, writes and subscriptions.
+/// Facts: bluez.md section 3.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
 
@@ -68,7 +69,7 @@ extension FakeBlueZ {
         Method("Connect") { [weak self] in self?.connect($0) },
         Method("Disconnect") { [weak self] in self?.disconnect($0) },
       ], properties: properties)
-    // Its properties are read from `devices`.
+    // The exported properties read their values from `devices`.
     let object = connection.objects.export(path, interfaces: [interface], manager: .root)
     devices[path]?.object = object
     tell("added \(path.lastElement)")
@@ -131,7 +132,7 @@ extension FakeBlueZ {
     EventLoop.shared.soon { call.reply() }
   }
 
-  /// Ends the two seconds for which bluetoothd delays a disconnection.
+  /// Completes the disconnections that bluetoothd delays by two seconds.
   public func endCuts() {
     let calls = heldCuts
     heldCuts = []
@@ -159,7 +160,7 @@ extension FakeBlueZ {
     tell("resolved \(path.lastElement)")
   }
 
-  /// Removes a characteristic of a peer during the link, as when its services are discovered again.
+  /// Removes a characteristic of a connected peer, as bluetoothd does when it discovers the services again.
   public func takeAway(_ uuid: String, of peer: FakePeer) {
     guard let path = attributePath(uuid, of: peer) else { return }
     peer.writers[uuid]?.close()
@@ -270,7 +271,7 @@ extension FakeBlueZ {
     }
     let write = FakePeer.Write(uuid: characteristic.uuid, value: value, type: type)
     if type == "command" {
-      // The call is answered when the value is on its way, whatever happens to it.
+      // A write command is answered when bluetoothd has sent the value, even if the peer does not receive it.
       guard value.count + 3 <= Int(peer.mtu ?? 23) else {
         return call.fail(DBusError(name: Self.failed, message: "Failed to initiate write"))
       }

@@ -41,7 +41,7 @@ extension FakeBlueZ {
     }
   }
 
-  /// Makes a client with a socket get another one at its next write; the first stays open until then.
+  /// Replaces the write socket of a client at the client's next write. The old socket stays open until then.
   public func renewWriteSocket(of device: ObjectPath, at uuid: String) {
     guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first else { return }
     renewed.insert(SocketKey(client: device, characteristic: characteristic.path))

@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// The interface to programs that scan. Facts: bluez-debian13.md section 2.
+/// The simulated bluetoothd as scanning programs use it. Facts: bluez-debian13.md section 2.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
 
@@ -66,8 +66,8 @@ extension FakeBlueZ {
   /// Whether a program discovers on an adapter.
   public func isDiscovering(_ adapter: String = "hci0") -> Bool { discoverers[adapter]?.isEmpty == false }
 
-  /// Makes the controller stop scanning without notice to the kernel and bluetoothd: no report comes until the
-  /// discovery ends.
+  /// Makes the controller stop scanning without notice to the kernel and bluetoothd. No report arrives until the
+  /// discovery is restarted.
   public func stopScanning(_ adapter: String = "hci0") { stoppedScans.insert(adapter) }
 
   /// Records that the kernel's discovery was stopped by the management socket; bluetoothd restarts it for the

@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// Registrations of other programs: its adapters as objects on the bus.
+/// The simulated bluetoothd as programs register at it: applications and advertisements, at the adapter objects.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
   private static let maximumAdvertisements = 3
@@ -68,7 +68,7 @@ extension FakeBlueZ {
       ])
   }
 
-  /// Records the call and returns the next refusal.
+  /// Records a registration call. If a refusal is configured, answers the call with it and returns nil.
   private func begin(_ call: MethodCall, _ adapter: String) -> ObjectPath? {
     let path = call.arguments.first?.asObjectPath ?? .root
     calls.put("\(call.member) \(adapter) \(path)")
@@ -178,7 +178,7 @@ extension FakeBlueZ {
     }
   }
 
-  /// Makes another program use these handles.
+  /// Reserves these attribute handles, as if the application of another program used them.
   public func occupy(_ handles: ClosedRange<UInt16>, of adapter: String = "hci0") {
     var application = FakeApplication(owner: ":0.0", path: "/other", adapter: adapter)
     application.handles = [handles]

@@ -55,7 +55,7 @@ extension FakeBlueZ {
     call(uuid, "StopNotify", [], then: then)
   }
 
-  /// Puts a client's write of a CCCD into force.
+  /// Applies a client's CCCD write to the subscription that bluetoothd records.
   private func note(_ isWanted: Bool, _ isIndicated: Bool, by client: ObjectPath?, _ path: ObjectPath) {
     for index in applications.indices {
       for (uuid, characteristic) in applications[index].characteristics where characteristic.path == path {
@@ -163,7 +163,8 @@ extension FakeBlueZ {
 
   // MARK: Hearing
 
-  /// Delivers a value to a client if it is subscribed, in the form that it asked for.
+  /// Delivers a value to a subscribed client, as the notification or indication that it has enabled. Has no effect for
+  /// other clients.
   private func pass(_ value: [UInt8], of uuid: String, to client: ObjectPath?) {
     guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first,
       characteristic.subscribers.contains(client)

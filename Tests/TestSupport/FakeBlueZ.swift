@@ -16,23 +16,23 @@ public final class FakeBlueZ {
     public var isIndication = false
   }
 
-  /// Whether it behaves like 5.76 or later: it requests a socket for each subscriber. Earlier ones request none, and
-  /// send each value to all subscribers.
+  /// Whether bluetoothd behaves like version 5.76 or later, which requests a socket for each subscriber. Earlier
+  /// versions send each value to all subscribers.
   public let keepsClientsApart: Bool
 
   /// The adapters by name: `hci0`.
   public internal(set) var adapters: [String: FakeAdapter] = [:]
   public internal(set) var devices: [ObjectPath: FakeDevice] = [:]
-  /// The connectable peers, by their present or future path.
+  /// The connectable peers by the path of their device object, which may not exist yet.
   public internal(set) var peers: [ObjectPath: FakePeer] = [:]
-  /// Clients that discover, by adapter, as unique names.
+  /// The unique names of the programs that discover on each adapter.
   public internal(set) var discoverers: [String: Set<String>] = [:]
   /// Adapters whose controllers have stopped scanning while bluetoothd believes that they scan.
   var stoppedScans: Set<String> = []
   /// The filters that clients set.
   public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
-  /// Whether links end only in `endCuts`.
+  /// Whether requested disconnections are completed only by `endCuts`.
   public var holdsCuts = false
   /// The errors of the next disconnections, in order.
   public var cutRefusals: [DBusError] = []
@@ -63,13 +63,13 @@ public final class FakeBlueZ {
   public var refusals: [DBusError] = []
   /// Whether replies to registrations are held back until `releaseAnswers()`.
   public var holdsAnswers = false
-  /// Sockets that it received and does not read.
+  /// Sockets that bluetoothd received and never reads.
   var unread: [PacketSocket] = []
-  /// Whether it leaves queries of its objects unanswered.
+  /// Whether bluetoothd answers `GetManagedObjects` with the error `Failed`.
   public var isSilent = false
-  /// Whether it leaves queries of properties unanswered.
+  /// Whether queries of properties fail with `NoReply`, as the bus answers for a program that does not.
   public var keepsProperties = false
-  /// Whether it leaves all calls unanswered.
+  /// Whether all calls fail with `NoReply`, as the bus answers for a program that hangs.
   public var standsStill = false
   /// Number of received pings.
   public private(set) var pings = 0
@@ -97,7 +97,7 @@ public final class FakeBlueZ {
 
   // MARK: Coming and going
 
-  /// Starts, with the adapters that it had before.
+  /// Starts the simulated bluetoothd with the adapters that it had before it ended.
   public func start() async throws {
     connection = BusConnection(address: address)
     connection.objects.exportManager(.root)
@@ -122,7 +122,7 @@ public final class FakeBlueZ {
     registrations = [connection.subscribe(changed) { [weak self] in self?.changed($0) }]
   }
 
-  /// Vanishes as after a crash, with all registrations and connections.
+  /// Ends the simulated bluetoothd as a crash does: all registrations and connections are lost.
   public func vanish() {
     connection.close()
     registrations = []
@@ -144,7 +144,7 @@ public final class FakeBlueZ {
     }
   }
 
-  /// Stops regularly: it releases the advertisements before.
+  /// Ends the simulated bluetoothd in an orderly way: it first releases the registered advertisements.
   public func stop() async throws {
     for advertisement in advertisements { try await release(advertisement) }
     vanish()
@@ -251,7 +251,7 @@ public final class FakeBlueZ {
     return path
   }
 
-  /// Pairs a peer and reports its identity address: its object keeps the path with its first address.
+  /// Pairs a peer, and signals its identity address. The path of its device object still contains the first address.
   public func identify(_ device: ObjectPath, as address: String) {
     devices[device]?.address = address
     devices[device]?.isPaired = true
@@ -280,7 +280,7 @@ public final class FakeBlueZ {
   }
 
   public func removeDevice(_ device: ObjectPath) {
-    // Removed first: signals for it are read from here.
+    // The device is removed from `devices` before the signals are sent, because their values are read from there.
     let wasConnected = devices[device]?.isConnected == true
     unresolve(device)
     endSubscriptions(of: device)
@@ -307,12 +307,12 @@ public final class FakeBlueZ {
     try await lookout.until(condition)
   }
 
-  /// Reports an event on which a condition may depend, here or at the test's other simulated parts.
+  /// Makes `until` check its condition, because an event occurred here or in another simulated part of the test.
   public func tell(_ event: String) {
     lookout.tell(event)
   }
 
-  /// Removes a client's registrations when it leaves the bus.
+  /// Watches a program on the bus, and removes its registrations when it disconnects.
   func follow(_ client: String) {
     guard clients[client] == nil else { return }
     clients[client] = connection.watchName(client) { [weak self] owner in
@@ -338,7 +338,7 @@ public final class FakeBlueZ {
     connection.emit(path, interface, signal, arguments)
   }
 
-  /// Sends the held replies, and holds no more.
+  /// Sends the replies that were held back, and holds back no later ones.
   public func releaseAnswers() {
     holdsAnswers = false
     let answers = held

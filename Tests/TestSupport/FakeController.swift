@@ -23,7 +23,7 @@ public final class FakeController: RawSocket {
   public var links: [HCILink] = []
   /// The buffers for LE data, reported in answer to LE Read Buffer Size one loop iteration later.
   public var buffers = LEBuffers(length: 251, count: 8)
-  /// Whether each packet is reported as completed one loop iteration later.
+  /// Whether the controller reports each packet as completed one loop iteration after it was sent.
   public var completesAlone = true
   /// Whether LE Read Buffer Size is answered.
   public var answersBuffers = true
@@ -36,7 +36,7 @@ public final class FakeController: RawSocket {
   /// The data packets that were sent.
   public let sent = Mailbox<[UInt8]>()
   public let received = Mailbox<Frame>()
-  /// Violations of the rules.
+  /// Descriptions of packets that a real controller would drop or deliver to the wrong peer.
   public private(set) var violations: [String] = []
   public private(set) var filter = HCIFilter.nothing
   /// Whether CAP_NET_RAW is in effect.
@@ -70,7 +70,7 @@ public final class FakeController: RawSocket {
     say([0x13, 5, 1] + Self.bytes(handle) + Self.bytes(UInt16(count)))
   }
 
-  /// Ends a link, drops its packets, and gives its handle to `next` at once, if any.
+  /// Ends a link and drops its packets. Its handle is reused at once for a link with `next`, if given.
   public func end(_ handle: UInt16, thenGivenTo next: BluetoothAddress? = nil) {
     links.removeAll { $0.handle == handle }
     held.removeAll { $0 == handle }
@@ -79,7 +79,7 @@ public final class FakeController: RawSocket {
     if let next { links.append(HCILink(handle: handle, address: next)) }
   }
 
-  /// Sends this event, without the packet type.
+  /// Delivers an HCI event to the program. `event` begins with the event code, without the packet type.
   public func say(_ event: [UInt8]) {
     guard let code = event.first, filter.events.contains(code) else { return }
     let answers = code == 0x0E && event.count > 4 ? UInt16(event[3]) | UInt16(event[4]) << 8 : nil
@@ -87,7 +87,7 @@ public final class FakeController: RawSocket {
     arrive(.packet([0x04] + event))
   }
 
-  /// Makes the socket return this next.
+  /// Makes the next `receive` of the socket return `arrival`.
   public func arrive(_ arrival: HCISocket.Arrival) {
     arrivals.append(arrival)
     wake()

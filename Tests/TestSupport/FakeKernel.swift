@@ -14,7 +14,8 @@ public final class FakeKernel {
     public var interval: UInt32?
     public var data: [UInt8] = []
     public var scanResponse: [UInt8] = []
-    /// Whether the controller sends it: not before it has data, and not after a peer has connected.
+    /// Whether the controller sends the advertisement. It does not before the instance has data, nor after a peer has
+    /// connected.
     public var isOnAir = false
     /// The random address that it is sent from; nil for the adapter's own.
     public var address: Int?
@@ -36,7 +37,7 @@ public final class FakeKernel {
 
   /// The instances by controller and number.
   public private(set) var instances: [UInt16: [UInt8: Instance]] = [:]
-  /// How often an instance with a number was added. Each time it has another random address.
+  /// Number of times that an instance with each number was added. Each new instance has another random address.
   public private(set) var made: [UInt8: Int] = [:]
   /// The received commands, as `opcode controller`: `0x3f 0`.
   public let commands = Mailbox<String>()
@@ -47,11 +48,11 @@ public final class FakeKernel {
   public var refusals: [ManagementStatus] = []
   /// The statuses with which the next commands of an opcode are refused, in order.
   public var refusalsByOpcode: [UInt16: [ManagementStatus]] = [:]
-  /// Whether it reads commands without answering.
+  /// Whether the kernel reads management commands without answering them.
   public var isSilent = false
-  /// Commands of these opcodes are carried out without an answer.
+  /// Opcodes of commands that the kernel carries out without an answer.
   public var silentOpcodes: Set<UInt16> = []
-  /// Commands of this opcode wait until `release`.
+  /// Opcode of commands that are held until `release`; nil for none.
   public var heldOpcode: UInt16?
   private var held: [ManagementPacket] = []
   /// The settings of each controller; powered and LE by default.
@@ -70,7 +71,7 @@ public final class FakeKernel {
     flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31,
     instanceLimit: 3,
     instances: [])
-  /// The end for a `ManagementSocket`.
+  /// The socket end that the tested `ManagementSocket` uses.
   public let socket: HCISocket
 
   private let own: Int32
@@ -119,7 +120,8 @@ public final class FakeKernel {
     }
   }
 
-  /// Makes the controller receive a packet. It does not match patterns: with a monitor each packet is reported.
+  /// Makes the controller receive an advertising packet. Patterns of monitors are not applied: with any monitor each
+  /// packet is reported.
   public func hear(
     _ data: [UInt8], from address: BluetoothAddress, flags: UInt32 = 1 << 2, rssi: Int8? = -60, on index: UInt16 = 0
   ) {
@@ -270,7 +272,7 @@ public final class FakeKernel {
       return [types]
     case AddAdvertisementPatternsMonitor.opcode: return try addMonitor(packet.index, &reader)
     case RemoveAdvertisementMonitor.opcode:
-      // 0 would remove those of other programs, too.
+      // The handle 0 is refused, because a real kernel would remove the monitors of all programs.
       let handle = try reader.u16le()
       try reader.finish()
       guard monitors[packet.index]?.removeValue(forKey: handle) != nil else { throw Refused() }

@@ -34,11 +34,11 @@ public final class FakePeer {
   public let address: String
   public let adapter: String
   public var services: [Service]
-  /// Nil: bluetoothd is too old to report it.
+  /// The MTU that bluetoothd reports for the link; nil for a bluetoothd that is too old to report it.
   public var mtu: UInt16? = 517
   /// The errors of the next connection attempts, in order.
   public var refusals: [DBusError] = []
-  /// Whether it never answers: the attempt hangs until it is given up.
+  /// Whether the peer never answers, so that a connection attempt hangs until it is given up.
   public var isDeaf = false
   /// Whether bluetoothd answers the call before it signals the connection, with another signal between them.
   public var isToldLate = false
@@ -46,14 +46,14 @@ public final class FakePeer {
   public var isLostAtOnce = false
   /// Whether bluetoothd signals only disconnections, and answers queries of the connection correctly.
   public var isNeverTold = false
-  /// Whether bluetoothd does not signal the disconnection of such a link either.
+  /// Whether bluetoothd signals neither the connection nor the disconnection of a link of an `isNeverTold` peer.
   public var isEndUntold = false
-  /// Whether bluetoothd never discovers its services.
+  /// Whether bluetoothd never completes the discovery of the peer's services.
   public var isUnreadable = false
   /// Whether bluetoothd has outdated services, so that writes and subscriptions find nothing until the device is
   /// removed.
   public var isOutdated = false
-  /// The error of such writes and subscriptions.
+  /// The error of writes and subscriptions while `isOutdated` is true.
   public var outdatedAnswer = DBusError(
     name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x01")
   /// The error of subscriptions.
@@ -72,7 +72,7 @@ public final class FakePeer {
   public var onSubscribe: @LoopActor (_ uuid: String, _ answer: @escaping @LoopActor () -> Void) -> Void = { $1() }
   /// Answers a write.
   public var onWrite: @LoopActor (Write, _ answer: @escaping @LoopActor (DBusError?) -> Void) -> Void = { $1(nil) }
-  /// All writes.
+  /// All writes that the peer received, in order.
   public let writes = Mailbox<Write>()
   public internal(set) var subscriptions: Set<String> = []
   /// Whether services and subscriptions stay after its link ends, as bluetoothd keeps a peer that connected by itself

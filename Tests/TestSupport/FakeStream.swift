@@ -9,7 +9,7 @@ public final class FakeStream: StreamConnection {
   public var isReading = true {
     didSet { if isReading { deliver() } }
   }
-  /// Takes what the owner sends.
+  /// Called with the bytes that the owner of the connection sends.
   public var onOutput: @LoopActor ([UInt8]) -> Void = { _ in }
   /// Whether the peer reads.
   public var takesOutput = true
@@ -34,13 +34,13 @@ public final class FakeStream: StreamConnection {
     onEvent = { _ in }
   }
 
-  /// Octets of the peer arrive.
+  /// Delivers bytes of the peer to the owner.
   public func arrive(_ bytes: [UInt8]) {
     input.append(bytes)
     deliver()
   }
 
-  /// The peer ends the connection.
+  /// Ends the connection as the peer.
   public func hangUp() { clock.soon { self.onEvent(.ended) } }
 
   private func deliver() {
@@ -51,7 +51,7 @@ public final class FakeStream: StreamConnection {
     }
   }
 
-  /// Passes on what waits, one portion after the other.
+  /// Passes the waiting output to `onOutput`, one portion after the other.
   public func write() {
     clock.soon {
       guard self.takesOutput, !self.unsent.isEmpty else { return }

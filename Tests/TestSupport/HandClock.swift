@@ -34,7 +34,7 @@ public final class HandClock: Scheduler {
   /// Whether no handler is scheduled.
   public var isIdle: Bool { timers.allSatisfy { $0.body == nil } }
 
-  /// Calls the handlers that are due now.
+  /// Calls the handlers that are due, without advancing the time.
   public func run() { advance(by: .zero) }
 
   public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
@@ -55,7 +55,7 @@ public final class HandClock: Scheduler {
   }
 }
 
-/// A worker that works when the test lets it.
+/// A worker that executes its work only when the test calls `release`.
 @LoopActor
 public final class HeldWorker: Offloading {
   public private(set) var held: [@LoopActor () -> Void] = []
@@ -68,7 +68,7 @@ public final class HeldWorker: Offloading {
     held.append { then(work()) }
   }
 
-  /// Does all pending work.
+  /// Executes all pending work, in order.
   public func release() {
     let pieces = held
     held = []

@@ -15,7 +15,7 @@ public enum HeapInUse {
     fclose(stream)
     defer { free(text) }
     guard result == 0, let text else { return nil }
-    // The sums of all arenas follow the last arena.
+    // In the output of `malloc_info`, the totals of all arenas follow the last arena.
     let report = String(cString: text)
     guard let end = report.range(of: "</heap>", options: .backwards) else { return nil }
     let sums = report[end.upperBound...]

@@ -43,10 +43,10 @@ public final class Mailbox<Value: Sendable> {
     }
   }
 
-  /// Skips all values until now.
+  /// Marks all values that arrived until now as taken.
   public func forget() { taken = all.count }
 
-  /// Removes all values until now, also from `all`.
+  /// Removes all values that arrived until now, including from `all`.
   public func empty() { (all, taken) = ([], 0) }
 
   private func wake() {

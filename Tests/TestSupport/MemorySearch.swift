@@ -10,7 +10,8 @@ public struct MemorySearch {
     public let description: String
   }
 
-  /// Number of bytes of a secret that do not match by chance.
+  /// Minimum number of consecutive bytes of a secret that count as an occurrence, because shorter ones could match by
+  /// chance.
   public static let part = 16
 
   /// The words that start a program whose memory is to be searched.

@@ -4,7 +4,7 @@ import Foundation
 /// A private `dbus-daemon` on a socket in a directory of its own. Every user may do everything there, unless
 /// the test says otherwise.
 public final class PrivateBus: Sendable {
-  /// For `BusAddress.address`, and for `DBUS_SESSION_BUS_ADDRESS`.
+  /// The D-Bus address of the bus, for `BusAddress.address` and `DBUS_SESSION_BUS_ADDRESS`.
   public let address: String
   private let directory: URL
   private let daemon = Locked<Program?>(nil)
@@ -53,7 +53,7 @@ public final class PrivateBus: Sendable {
   /// Restarts the bus at the same address.
   public func start() throws {
     var ends: [Int32] = [-1, -1]
-    // Close-on-exec from the beginning, so that no child process of another test holds it open.
+    // The socket is close-on-exec from its creation, so that no child process of another test keeps it open.
     let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw Program.NotStarted(description: "no socket pair") }
     defer { close(ends[0]) }
@@ -71,7 +71,7 @@ public final class PrivateBus: Sendable {
     }
   }
 
-  /// The error output of the bus.
+  /// The error output that the bus has written so far.
   public var said: String {
     (try? String(contentsOf: directory.appendingPathComponent("log"), encoding: .utf8)) ?? ""
   }

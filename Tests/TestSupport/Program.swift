@@ -16,7 +16,8 @@ public final class Program: Sendable {
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
     for (there, here) in passing { posix_spawn_file_actions_adddup2(&actions, here, there) }
-    // Blocked signals are inherited from the thread, and the program could not be stopped by one.
+    // The program starts without blocked signals. It would inherit those of this thread, and could not be stopped by
+    // them.
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }

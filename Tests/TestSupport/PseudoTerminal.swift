@@ -36,7 +36,7 @@ public final class PseudoTerminal {
     Glibc.close(master)
   }
 
-  /// Types text: the program reads these bytes.
+  /// Writes text to the terminal as if a user had typed it.
   public func type(_ text: String) {
     let bytes = Array(text.utf8)
     _ = write(master, bytes, bytes.count)

@@ -3,7 +3,7 @@ import Radio
 import Sharing
 
 extension RadioDriver {
-  /// The driver's radio for a single service.
+  /// Creates a `SharedRadio` on this driver, and a tenant of it for a single service.
   @LoopActor
   public func tenant(_ scheduler: any Scheduler, links: Int = 64) -> Tenant {
     var limits = LinkLimits()

@@ -42,7 +42,7 @@ public struct SimulatedFiles: Sendable {
   var powerEnds: Int?
   var rule: (@Sendable (SimulatedDisk.Call) -> Int32?)?
 
-  /// Counts a call, and throws if it is to fail.
+  /// Counts a call of the file system, and throws the error that the test has configured for it.
   mutating func step(_ operation: SimulatedDisk.Operation, _ name: String, life: Int? = nil) throws(StoreError) {
     guard life == nil || life == self.life else { throw StoreError(.failed, "a handle from before the restart") }
     calls += 1

@@ -23,7 +23,7 @@ public final class StandInService {
     connection.objects.exportManager(manager)
   }
 
-  /// Takes the name on the bus.
+  /// Connects, and requests the well-known name on the bus.
   public func begin(_ name: String = "org.earshot") async throws {
     connection.connect(name: name)
     try await connection.ready()

@@ -7,7 +7,7 @@ public struct TerminalGrid {
 
   private struct Cell {
     var character: Character = " "
-    /// Grey level from black, 0, to white.
+    /// Grey level of the text, from 0 (black) to 255 (white).
     var ink: UInt8 = Self.light
     var paper: UInt8 = Self.dark
 
@@ -30,13 +30,13 @@ public struct TerminalGrid {
   private var region: ClosedRange<Int>
   private var saved = (0, 0)
   private var last: Character = " "
-  /// Placeholder for the second half of a wide character.
+  /// Placeholder in the cell that the second half of a wide character occupies.
   private static let rest: Character = "\0"
   private var pen = Cell()
   /// Bytes of an incomplete character or sequence.
   private var pending: [UInt8] = []
 
-  /// A dark, empty terminal.
+  /// Creates an empty terminal with a dark background.
   public init(columns: Int, rows: Int, measure: Measure = .clusters) {
     self.columns = columns
     self.rows = rows
@@ -318,7 +318,7 @@ public struct TerminalGrid {
     return bytes
   }
 
-  /// Letters are left out, because they are not modules of a QR code.
+  /// Letters are not drawn in the picture, because they are not modules of a QR code.
   private static func isInk(_ character: Character, _ isUpper: Bool) -> Bool {
     switch character {
     case "█": true

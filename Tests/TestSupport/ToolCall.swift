@@ -8,7 +8,7 @@ import Loop
 public struct ToolCall: Equatable, Sendable {
   public let code: ExitCode
   public let output: String
-  /// The error output that it would have had; nil on success.
+  /// The text that the tool would print on standard error; nil on success.
   public let failure: String?
 
   public init(_ code: ExitCode, _ output: String, _ failure: String? = nil) {

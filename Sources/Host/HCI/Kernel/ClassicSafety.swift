@@ -1,11 +1,11 @@
 /// Whether this machine may open connections over BR/EDR by sockets of its own.
 ///
-/// Debian's kernels from 6.1.187 on stop when the socket of an attempt to which no peer has answered is closed. They
-/// free the channel of the link a second time: "kernel BUG at lib/list_debug.c", `hci_chan_del` (docs/bluez.md,
+/// Debian's kernels from 6.1.187 on crash when the socket of a connection attempt that no peer has answered is closed.
+/// They free the channel of the link a second time: "kernel BUG at lib/list_debug.c", `hci_chan_del` (docs/bluez.md,
 /// "Streams"). A kernel branch that nobody has tested for the fault counts as unsafe.
 public enum ClassicSafety: Hashable, Sendable {
   case safe
-  /// A kernel of this version range was seen to stop.
+  /// A kernel of this version range was observed to crash.
   case faulty(KernelVersion)
   /// Nobody has tested a kernel of this branch for the fault.
   case untried(KernelVersion?)
