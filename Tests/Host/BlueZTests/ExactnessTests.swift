@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Delivery of exact values through bluetoothd")
+@Suite("Values for exactly one client (reach `exact`) through bluetoothd")
 struct ExactnessTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -224,7 +224,7 @@ struct ExactnessTests {
   }
 
   @Test(
-    "With a long backlog the socket of a client holds eight times as much")
+    "With the backlog limit `long` a client's socket holds eight times as many bytes as with `short`")
   @LoopActor
   func backlog() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)

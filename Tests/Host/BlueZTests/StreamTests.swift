@@ -142,7 +142,7 @@ struct StreamTests {
     while visitor.events.all.count(where: { $0 == written }) < 60 { _ = try await visitor.events.next() }
   }
 
-  @Test("`streamNow` sends after writes that are queued, and causes no events")
+  @Test("`streamNow` sends its value after queued writes, and reports no `written` event")
   @LoopActor
   func atOnce() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -206,7 +206,7 @@ struct StreamTests {
     #expect(peer.writes.all.compactMap(\.value.first) == Array(0...taken + 2))
   }
 
-  @Test("With a long backlog a write socket holds eight times as much")
+  @Test("With the backlog limit `long` a write socket holds eight times as many bytes as with `short`")
   @LoopActor
   func backlog() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)

@@ -12,7 +12,7 @@ import func CMemFD.memfd_create
 struct FileReaderTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A file whose reads block delays only its own worker, and its caller gets an answer in time")
+  @Test("A file whose reads block delays only its own worker, and its caller gets an error at the time limit")
   @LoopActor
   func hanging() throws {
     let desk = Desk()

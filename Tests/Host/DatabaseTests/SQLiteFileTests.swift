@@ -105,7 +105,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .refused)
   }
 
-  @Test("A file that is not a database, is missing or is locked gives an error of its own for each case")
+  @Test("A database file that is missing, locked or not a database gives a different error in each case")
   func refusals() throws {
     try folder.write([UInt8](repeating: 7, count: 5000), to: "other.db")
     #expect(caught(SQLiteError.self) { try SQLiteFile(path: folder.path("other.db")) }?.reason == .notADatabase)

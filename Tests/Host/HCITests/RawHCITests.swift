@@ -149,7 +149,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("If a link ends while it is looked up, neither this link nor its successor gets the value")
+  @Test("A value whose link ends during the look-up of its handle is not sent on the peer's next link either")
   @LoopActor
   func endedMeanwhile() async throws {
     let bench = Bench()
@@ -163,7 +163,7 @@ struct RawHCITests {
     #expect(bench.controller.sent.all.isEmpty && bench.controller.violations.isEmpty)
   }
 
-  @Test("`forget` drops the values that wait for a link")
+  @Test("`RawHCI.forget` drops the values that wait for the link of a peer")
   @LoopActor
   func forgotten() async throws {
     let bench = Bench()

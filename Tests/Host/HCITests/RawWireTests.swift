@@ -68,7 +68,7 @@ struct RawWireTests {
       caught(WireError.self) { try HCILink.list(reading: [0, 0, 65, 0] + many) } == .tooLong(field: "links", limit: 64))
   }
 
-  @Test("A controller's buffer sizes are accepted only within limits")
+  @Test("Reported buffer sizes are limited to 1,024 bytes and 64 packets, and smaller ones than 27 bytes are ignored")
   func buffers() throws {
     func answer(_ text: String) throws -> ControllerEvent? {
       try ControllerEvent(reading: Self.hex("040e07 01 0220 " + text))

@@ -60,7 +60,7 @@ struct SerialWorkerTests {
     }
   }
 
-  @Test("Work submitted to a worker that is then released is still executed")
+  @Test("A worker that is released still executes the work that was submitted to it")
   func ownerGoes() async {
     await onLoop {
       let notes = Notes()

@@ -110,7 +110,7 @@ struct SOCKSHandshakeTests {
     #expect(handshake.receive(Array("HTTP/1.1 400 Bad Request".utf8)) == [.failed(.otherVersion)])
   }
 
-  @Test("Numeric addresses, names that are too long and names with forbidden characters are no SOCKS targets")
+  @Test("Numeric addresses, overlong names and names with forbidden characters are refused as SOCKS targets")
   func targets() {
     for host in [
       "127.0.0.1", "1.2.3", "::1", "[::1]", "", ".", "a..b", "-a.b", "a-.b", "a b", "a\u{0}b", "é.example", "a/b",

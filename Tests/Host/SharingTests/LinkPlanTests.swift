@@ -87,7 +87,7 @@ struct LinkPlanTests {
 
   // MARK: Links without users
 
-  @Test("A link that no service uses is cut after 10 s, or after 60 s if another program uses it")
+  @Test("A link that no service uses is cut after 10 s, or checked again after 60 s if another program may use it")
   func unused() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -195,7 +195,7 @@ struct LinkPlanTests {
     #expect(plan.shortage(at: Self.at(60_000)) <= 0, "the visitor has what the service needs")
   }
 
-  @Test("If several links are missing, a service is asked for a link, and no new link is cut")
+  @Test("If several links are missing, a service is asked to release one, and no new link is cut")
   func arrivalsAreFewer() {
     var plan = Self.plan(links: 3)
     plan.shares[Self.kiosk]?.needs = 2
@@ -208,7 +208,7 @@ struct LinkPlanTests {
     #expect(plan.links[Self.link(9)]?.condition == .unused(since: .zero))
   }
 
-  @Test("Two new links count as one expected wallet, so a service is asked for a link")
+  @Test("Of two new links only one counts as the expected client, so another service is asked to release a link")
   func arrivalsAreMore() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -385,7 +385,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
   }
 
-  @Test("A link that a failed connection attempt leaves behind counts as unused and is cut in time")
+  @Test("A link that a failed connection attempt leaves behind counts as unused, and is cut after 10 s")
   func leftBehind() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
@@ -413,7 +413,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(second, Self.address(2))])
   }
 
-  @Test("The queue of connection attempts is limited, and attempts beyond it are refused")
+  @Test("Connection attempts beyond the limit of waiting attempts are refused at once")
   func queueLength() {
     var plan = Self.plan()
     plan.limits.queueLength = 2

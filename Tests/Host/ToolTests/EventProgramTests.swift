@@ -95,7 +95,7 @@ struct EventProgramTests {
     }
   }
 
-  @Test("An event whose end is awaited, such as a credential, is not dropped for later ones")
+  @Test("An event whose --exec run the caller awaits, such as a credential, is never dropped for later events")
   func awaited() async {
     await LoopActor.run {
       let rig = Rig()
@@ -110,7 +110,7 @@ struct EventProgramTests {
     }
   }
 
-  @Test("A program that fails for every event is reported ten times, and then each hundredth time")
+  @Test("An --exec program that fails for every event is reported ten times, and then each hundredth time")
   func fails() async {
     await LoopActor.run {
       let rig = Rig()
@@ -123,7 +123,7 @@ struct EventProgramTests {
     }
   }
 
-  @Test("The command ends after the events that wait, or after 60 s with the number of those that are left")
+  @Test("At its end a command waits at most 60 s for the --exec runs of all events, and reports how many are left")
   func finish() async {
     await LoopActor.run {
       let (rig, time) = (Rig(), VirtualTime())
@@ -144,7 +144,7 @@ struct EventProgramTests {
     }
   }
 
-  @Test("A program that does not exist, or is not an executable file, is a usage error before the first event")
+  @Test("An --exec program that does not exist, or is not executable, is a usage error before the first event")
   func missing() async throws {
     let folder = try ScratchFolder()
     try folder.write([], to: "text")
@@ -156,7 +156,7 @@ struct EventProgramTests {
     }
   }
 
-  @Test("A program that takes too long is killed with the programs that it has started")
+  @Test("An --exec program that exceeds its time limit is killed with the programs that it has started")
   func tooLong() throws {
     let folder = try ScratchFolder()
     let script = "#!/bin/sh\nsleep 600 &\necho $! >\"$0.pid\"\nwait\n"
@@ -182,7 +182,7 @@ struct EventProgramTests {
     return status?.contains("State:\tZ") ?? true
   }
 
-  @Test("Shell syntax in a text of a peer reaches the program as it is")
+  @Test("Shell syntax in a peer's text reaches the --exec program unchanged")
   func noShell() throws {
     let folder = try ScratchFolder()
     try folder.write(Array("#!/bin/sh\ncat >\"$0.input\"\necho \"$#\" >\"$0.count\"\n".utf8), to: "handler")

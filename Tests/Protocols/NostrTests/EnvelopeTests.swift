@@ -241,7 +241,7 @@ struct EnvelopeTests {
     #expect(try rumor(slack + 1) == .tooNew)
   }
 
-  @Test("A text that the apps' cipher did not make, or with any part changed, is not decrypted")
+  @Test("A text in another form than that of the apps' cipher, or with any part changed, is not decrypted")
   func changedText() throws {
     let (sender, recipient) = (try People.key(3), try People.key(7))
     let text = try AppCipher.seal(

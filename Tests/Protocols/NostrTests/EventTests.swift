@@ -168,7 +168,7 @@ struct ChannelTests {
     #expect(again.id.hex == vector.presence.id)
   }
 
-  @Test("A channel event is refused if for another channel, or if text or nickname has a wrong length")
+  @Test("A channel event of another channel, or with a text or nickname of wrong length, is refused")
   func refused() throws {
     let place = try Geohash("u4pruy")
     var random = SeededRandom(seed: 1)

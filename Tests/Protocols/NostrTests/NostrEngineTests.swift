@@ -186,7 +186,7 @@ struct NostrEngineTests {
     #expect(world.state(0, Self.one) == .idle)
   }
 
-  @Test("The uplink refuses a recipient who is no contact, a known ID, an empty text and a 101st message to one")
+  @Test("The uplink refuses a message to a stranger, with a used ID, without text, or the 101st to one contact")
   func outboxLimits() throws {
     var world = NostrWorld()
     try world.add(3, contacts: [7])

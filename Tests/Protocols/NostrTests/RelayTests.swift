@@ -47,7 +47,7 @@ struct RelayMessageTests {
   }
 
   @Test(
-    "A relay message that is not JSON, or not of the protocol, is malformed",
+    "A relay message that is not JSON, or does not have the form of NIP-01, is malformed",
     arguments: [
       "", "[", "[]", "{}", "null", "[1]", "[\"EVENT\"]", "[\"EVENT\",\"s\"]", "[\"EVENT\",\"s\",[]]",
       "[\"EVENT\",\"s\",{]", "[\"EVENT\",1,{}]", "[\"EOSE\"]", "[\"EOSE\",\"s\"", "[\"EOSE\",\"s\"]]",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Beacons: one a day sent, two a day reported")
+@Suite("Notification beacons: at most one a day is sent, and two a day are reported")
 struct NotifyTests {
   private let beacons = (1...9).map { NotifyBeacon(major: UInt16($0), minor: 7) }
   private let unset = CalendarTime(milliseconds: 5_000_000, day: CalendarDay(0))

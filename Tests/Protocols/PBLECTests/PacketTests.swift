@@ -63,7 +63,7 @@ struct PacketTests {
     #expect(report(FeedStand.name(text)) == .nothing)
   }
 
-  @Test("Both forms of a stop name are recognised")
+  @Test("A name with a digit but no text, or an empty name, is recognised as the end of a broadcast message")
   func stops() {
     #expect(report(FeedStand.name("~7")) == .stop(digit: 7))
     #expect(report(FeedStand.name("")) == .stop(digit: nil))

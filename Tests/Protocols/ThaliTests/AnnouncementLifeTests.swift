@@ -179,7 +179,7 @@ struct AnnouncementLifeTests {
     #expect(alice.engine.recipients == [bob] && alice.engine.renewalFailure == nil)
   }
 
-  @Test("Stopping to announce also ends the attempts to renew an expired announcement")
+  @Test("`silence` also ends the attempts to renew an expired presence announcement")
   func silenceAfterFailure() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)

@@ -106,7 +106,7 @@ struct NearbyTests {
     #expect(table.deadline == at(now + 2))
   }
 
-  @Test("A peer that names a time for the next request is asked again at that time, within 5 min")
+  @Test("After a response with Retry-After beacons are fetched again at that time, after 2 s to 5 min")
   func retryAfter() {
     for (asked, pause) in [(1.0, 2.0), (30, 30), (3600, 300)] {
       var table = table()

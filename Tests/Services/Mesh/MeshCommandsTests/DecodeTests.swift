@@ -75,7 +75,7 @@ struct DecodeTests {
     #expect(json.contains(#""timestamp":18446744073709551615,"#), "\(json)")
   }
 
-  @Test("`mesh decode` ignores blanks and empty lines, and reports correct line numbers")
+  @Test("`mesh decode` ignores blanks and empty lines, and counts the empty lines in reported line numbers")
   @LoopActor
   func blanks() async throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))

@@ -108,7 +108,7 @@ struct PromiseTests {
     #expect(bob.texts == ["once"] && bob.waiting == [])
   }
 
-  @Test("A clock set back by 1 s makes no waiting message fail; one set back by 1 h is followed")
+  @Test("A clock set back by 1 s makes no waiting message fail; after one set back by 1 h packets have the new time")
   @LoopActor
   func clockSetBack() throws {
     let village = Village()

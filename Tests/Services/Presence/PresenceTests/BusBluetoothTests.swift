@@ -211,7 +211,7 @@ struct BusBluetoothTests {
     #expect(radio.calls.all.filter { $0 == "Silence" }.count == 2)
   }
 
-  @Test("A device address is accepted in only one spelling")
+  @Test("A device address is accepted only as six pairs of hex digits with colons between them")
   func addresses() {
     #expect(DeviceAddress(text: "00:11:22:33:44:ff") == DeviceAddress(0x0011_2233_44FF))
     for text in [

@@ -69,7 +69,7 @@ struct PresenceTextTests {
     #expect([0, 1, 1023, 1024, 65_535].map(problems) == [0, 1, 1, 0, 0])
   }
 
-  @Test("A text that is not a bus name is reported as the radio of private presence")
+  @Test("A value of `Radio=` in section [Presence] that is not a bus name is reported")
   func busNames() {
     for (name, count) in [("org.earshot", 0), ("earshot", 1), ("", 1), (":1.7", 1), ("org.1a", 1), ("org.a?b", 1)] {
       var settings = PresenceSettings()

@@ -112,7 +112,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.changes(after: 0, limit: 9).map(\.sum) == [one.sum])
   }
 
-  @Test("On a full disk a change is refused, and the commit reports correctly which changes are stored")
+  @Test("On a full disk a change is refused, and the commit fails unless the earlier changes are stored")
   func full() throws {
     let store = try stand.open()
     let kept = try Contract.blob("kept")

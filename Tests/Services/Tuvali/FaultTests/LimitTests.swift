@@ -40,8 +40,8 @@ struct LimitTests {
   ].map { ResponseSize($0).bytes(as: .bigEndian) }
 
   @Test(
-    "An announced credential size is accepted or refused correctly at and around every limit", arguments: sizes.indices,
-    Seeds.few)
+    "An announced credential size is accepted up to each limit, and refused with its error code beyond",
+    arguments: sizes.indices, Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
     try await LoopActor.run {

@@ -190,7 +190,8 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "The transfer of a wallet whose adapter disappears at its start fails in time", arguments: seeds)
+    "The transfer of a wallet whose adapter disappears at its start fails with TVW_UNK_001 within 31 s",
+    arguments: seeds)
   func walletWithoutAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no adapter", Hall(seed: seed, conditions: Trial.quick)) { trial in

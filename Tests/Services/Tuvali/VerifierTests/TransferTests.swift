@@ -184,7 +184,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Without a verdict the wallet is disconnected in time, and its credential stays stored")
+  @Test("Without a verdict the wallet's transfer ends as undecided in 120 s, and the credential can still be judged")
   func noVerdict() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)

@@ -198,7 +198,7 @@ struct UplinkServiceTests {
     #expect(again.service.waiting == 0)
   }
 
-  @Test("The tool knows the meaning of each counter, state and message of the journal")
+  @Test("The tool explains each counter, state and journal message of the uplink")
   @LoopActor
   func meanings() throws {
     let (_, ann, _) = try Self.pair(try Self.folder())
@@ -370,7 +370,7 @@ struct UplinkServiceTests {
     #expect(bob.counter("WaitingTexts") == 0)
   }
 
-  @Test("A proxy that refuses each user is asked with growing pauses, although it answers the greeting")
+  @Test("A proxy that refuses every user name is tried at growing pauses, although it answers the SOCKS greeting")
   @LoopActor
   func refusingProxy() throws {
     let folder = try Self.folder()

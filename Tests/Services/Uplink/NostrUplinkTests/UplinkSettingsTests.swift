@@ -32,7 +32,7 @@ struct UplinkSettingsTests {
     #expect(settings.problems(allowsClearnet: true).count == 1)
   }
 
-  @Test("A text that is not a bus name is reported as the mesh of the uplink")
+  @Test("A value of `Mesh=` in section [Uplink] that is not a bus name is reported")
   func busNames() {
     for (name, count) in [("org.earshot", 0), ("earshot", 1), ("", 1), (":1.7", 1), ("org.1a", 1), ("org.a?b", 1)] {
       var settings = UplinkSettings()
