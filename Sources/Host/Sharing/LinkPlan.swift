@@ -349,7 +349,7 @@ struct LinkPlan: Sendable {
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 
-  /// Number of links that must be kept free for services that have not reached their minimum numbers of links.
+  /// Number of links that must stay free for services that have not reached their minimum numbers of links.
   var reserve: Int {
     shares.reduce(0) { $0 + min($1.value.spare, max(0, needs(of: $1.key) - held(by: $1.key))) }
   }

@@ -40,7 +40,8 @@ public enum Advertisement: Hashable, Sendable {
   public static let service: [UInt8] = [
     0xB6, 0xA4, 0x4A, 0xD1, 0xD3, 0x19, 0x4B, 0x3A, 0x81, 0x5D, 0x8B, 0x80, 0x5A, 0x47, 0xFB, 0x51,
   ]
-  /// The 16-bit UUID of the service data that Android 5 to 7 sends: the low 16 bits of the first 32 bits of the service UUID.
+  /// The 16-bit UUID of the service data that Android 5 to 7 sends: the low 16 bits of the first 32 bits of the service
+  /// UUID.
   public static let serviceDataKey: UInt16 = 0x4AD1
   /// The company identifier, in an advertisement that carries the protocol as manufacturer data.
   public static let company: UInt16 = 7413

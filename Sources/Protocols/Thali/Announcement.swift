@@ -16,7 +16,8 @@ public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   case expired
   /// The expiration is more than 24 h ahead.
   case tooFar
-  /// An announcement with this ephemeral key was received before, from another address or without a beacon for this machine.
+  /// An announcement with this ephemeral key was received before, from another address or without a beacon for this
+  /// machine.
   case replayed
   /// No beacon of the announcement is addressed to this machine.
   case notForUs

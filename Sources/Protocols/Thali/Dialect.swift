@@ -77,8 +77,8 @@ extension KeyID: CustomStringConvertible {
   public var description: String { "key identifier" }
 }
 
-/// A time of the wall clock: milliseconds since 1970-01-01 00:00 UTC. Announcements carry their expiration in this form, as eight bytes,
-/// most significant first.
+/// A time of the wall clock: milliseconds since 1970-01-01 00:00 UTC. Announcements carry their expiration in this
+/// form, as eight bytes, most significant first.
 public struct WallTime: Hashable, Comparable, Sendable {
   public let milliseconds: UInt64
 

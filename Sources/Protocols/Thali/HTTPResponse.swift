@@ -167,7 +167,8 @@ public enum BeaconResponse: Hashable, Sendable {
   case announcement([UInt8])
   /// Status 204: the peer announces nothing at present.
   case nothing
-  /// Status 503: the peer is overloaded, and requests another attempt after 1 to 3,600 s. `NearbyPeers` waits for at most 300 s.
+  /// Status 503: the peer is overloaded, and requests another attempt after 1 to 3,600 s. `NearbyPeers` waits for at
+  /// most 300 s.
   case busy(seconds: Int)
   case refused(Refusal)
 

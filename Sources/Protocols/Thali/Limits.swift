@@ -17,12 +17,12 @@ public enum Limits {
   public static let longestLife = Duration.seconds(23 * 3600)
   /// Minimum validity of a sent announcement.
   public static let shortestLife = Duration.seconds(10)
-  /// Validity of an announcement that is renewed automatically; `renewalLead` is the time before its expiration at which the next one is
-  /// made.
+  /// Validity of an announcement that is renewed automatically; `renewalLead` is the time before its expiration at
+  /// which the next one is made.
   public static let announcementLife = Duration.seconds(3600)
   public static let renewalLead = Duration.seconds(600)
-  /// Pause before a failed renewal is repeated. It is also the minimum time between two announcements that are made because this machine
-  /// has a new address.
+  /// Pause before a failed renewal is repeated. It is also the minimum time between two announcements that are made
+  /// because this machine has a new address.
   public static let renewalPause = Duration.seconds(60)
   /// Maximum number of announcements that programs may request in a minute.
   public static let announcementsPerMinute = 30
@@ -30,7 +30,8 @@ public enum Limits {
   public static let ephemeralKeys = 10_000
   /// Number of own announcements whose TLS identities are accepted.
   public static let servedAnnouncements = 50
-  /// Maximum number of expirations of this machine's announcements that are stored until they have passed, so that none is reused.
+  /// Maximum number of expirations of this machine's announcements that are stored until they have passed, so that none
+  /// is reused.
   public static let usedExpirations = 10_000
 
   // MARK: Peers nearby
@@ -43,8 +44,8 @@ public enum Limits {
   public static let refetchPeriod = Duration.seconds(60)
   /// Time after its last BLE advertisement for which an RFCOMM way to a peer is stored.
   public static let bluetoothLife = Duration.seconds(60)
-  /// Time after its last SSDP datagram for which a TCP way to a peer is stored: twice the max-age of 60 s, because a sender in the
-  /// background repeats the datagram only every 60 s.
+  /// Time after its last SSDP datagram for which a TCP way to a peer is stored. It is twice the max-age of 60 s,
+  /// because a sender in the background repeats the datagram only every 60 s.
   public static let networkLife = Duration.seconds(120)
   /// Pause after the first failed fetch over a way to a peer. It doubles with each further failure.
   public static let firstBackoff = Duration.seconds(2)

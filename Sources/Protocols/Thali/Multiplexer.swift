@@ -132,8 +132,8 @@ public struct Multiplexer: Sendable {
   private var turns = Fifo<StreamID>()
   /// Destroy frames, which are sent before all others.
   private var control = Fifo<MultiplexerFrame>()
-  /// Channel numbers of streams that this side destroyed. Data of the peer may still arrive for them, so no other stream may use these
-  /// numbers.
+  /// Channel numbers of streams that this side destroyed. Data of the peer may still arrive for them, so no other
+  /// stream may use these numbers.
   private var retired: Set<UInt32> = []
   private var fullConsumers = 0
   private var lastStream: UInt64 = 0

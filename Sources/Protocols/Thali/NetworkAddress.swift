@@ -97,8 +97,8 @@ public struct Location: Hashable, Sendable {
 
   /// Reason why a location is not followed.
   public enum Refusal: Int, CaseIterable, Error, Hashable, Sendable {
-    /// The text is not an HTTP URL with a numeric address as its host. It may have the scheme https, a host name, user data, or a character
-    /// that a URL must not have.
+    /// The text is not an HTTP URL with a numeric address as its host. It may have the scheme https, a host name, user
+    /// data, or a character that a URL must not have.
     case notHTTP
     /// The host is not the sender's address of the datagram.
     case otherHost

@@ -81,7 +81,8 @@ public struct Recognizer: Sendable {
       guard dialects.contains(raw.dialect) else { throw .dialectOff }
       x = EphemeralKeys.X(raw.x)
       if seen.contains(x, at: now) {
-        // The address that first served the announcement may serve it again, for example after the peer was out of range.
+        // The address that first served the announcement may serve it again, for example after the peer was out of
+        // range.
         guard let source, seen.source(of: x) == source else { throw .replayed }
         announcement = try raw.checked(at: now)
       } else {

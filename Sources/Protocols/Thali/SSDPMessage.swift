@@ -157,7 +157,8 @@ public enum SSDPMessage: Hashable, Sendable {
     return location
   }
 
-  /// Encodes the datagram for a group. Receivers store the content for 60 s in `spec` and for 1,800 s in `node` (max-age).
+  /// Encodes the datagram for a group. Receivers store the content for 60 s in `spec` and for 1,800 s in `node`
+  /// (max-age).
   public func bytes(for group: SSDPGroup) -> [UInt8] {
     let type = Self.serviceType
     let cache = HTTPHead.Header("CACHE-CONTROL", "max-age=\(group.dialect == .spec ? 60 : 1800)")
