@@ -50,7 +50,7 @@ import Testing
         scene.time.advance(by: .milliseconds(milliseconds))
         #expect(scanner?.scanResults.count == 1)
         scene.time.advance(by: .seconds(10))
-        // An event every 1280 ms is reported each time.
+        // Reports are limited to one a second, so each of the events at 1280 ms is reported.
         #expect((milliseconds == 1280 ? 8...9 : 10...11).contains(scanner?.scanResults.count ?? 0))
         registration.cancel()
       }
@@ -136,7 +136,8 @@ import Testing
         registration.cancel()
         scene.time.advance(by: .milliseconds(200))
       }
-      // The second "b" and the last two come less than a second after one that was reported.
+      // The second "b" and the last two arrive within a second of a report with the same data, so they are not
+      // reported.
       #expect(scanner.names == ["a", "b", "a"])
     }
   }

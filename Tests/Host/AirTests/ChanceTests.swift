@@ -38,7 +38,7 @@ import Testing
 
   @Test("The simulated radio's random generator gives the numbers of SplitMix64")
   func generator() {
-    // The published first values for the seed 1234567.
+    // The first values of SplitMix64 for the seed 1234567, as published by its authors.
     var generator = SplitMix64(seed: 1_234_567)
     #expect(generator.next() == 6_457_827_717_110_365_317)
     #expect(generator.next() == 3_203_168_211_198_807_973)

@@ -22,7 +22,7 @@ final class DriverRecorder: RadioDriverDelegate {
   private(set) var slotChanges = 0
   private(set) var airings: [(slot: Int, advertisement: Advertisement?)] = []
 
-  /// The recorder of a driver, which lives as long as a registration made through it.
+  /// Returns the recorder of a driver. The recorder lives as long as a registration that was made through it.
   static func of(_ driver: any RadioDriver) -> DriverRecorder {
     if let recorder = driver.delegate as? DriverRecorder { return recorder }
     let recorder = DriverRecorder()
@@ -46,7 +46,7 @@ final class DriverRecorder: RadioDriverDelegate {
 
   func remove(_ application: ApplicationID) { recorders[application] = nil }
 
-  /// The recorders in the order in which they were served, each once.
+  /// The recorders of the served applications in the order of serving, each once.
   private var all: [Recorder] {
     var seen: Set<ObjectIdentifier> = []
     return recorders.sorted { $0.key.number < $1.key.number }.map(\.value)
@@ -135,7 +135,7 @@ extension RadioDriver {
     }
   }
 
-  /// Runs one scan at a time; an empty list of services means every advertiser.
+  /// Starts a scan, which replaces the present one; an empty list of services means every advertiser.
   func scan(for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanResult) -> Void) -> Registration {
     let recorder = DriverRecorder.of(self)
     recorder.onScanResult = handler

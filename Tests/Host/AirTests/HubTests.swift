@@ -300,7 +300,7 @@ import Testing
       let other = pair.client
       #expect(await eventually { other.written == [nil] })
       #expect(client.writtenCount < 10_000)
-      // When the client reads again, all data arrive.
+      // After the client resumes reading, all data arrive.
       let total = Box(0)
       var buffer = [UInt8](repeating: 0, count: 1 << 16)
       #expect(

@@ -88,7 +88,7 @@ import Testing
       let scan = pair.central.scan(for: []) { names.append($0.localName ?? "") }
       pair.peripheral.advertise(advertisement("other"), in: 1)
       pair.time.advance(by: .seconds(2))
-      // The second advertisement was not being sent when the peer connected.
+      // The connection stops only the advertisement through which the peer connected; the second one was not affected.
       #expect(Set(names) == ["other"])
       pair.peripheral.advertise(nil, in: 1)
       let second = Client()
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  /// A peripheral with three clients, of which the first two have subscribed to reports.
+  /// A peripheral with three clients. The first two have subscribed to the characteristic with notifications.
   @LoopActor
   private final class Audience {
     let pair: Pair

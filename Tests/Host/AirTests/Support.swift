@@ -54,7 +54,7 @@ final class Recorder {
   var calls: [Call] = []
   var refusal: ATTError?
   var onCall: (() -> Void)?
-  /// Number of received values; cheaper than counting them.
+  /// Number of received values, which is counted separately because filtering all events takes too long.
   private(set) var received = 0
 
   var values: [[UInt8]] {
@@ -87,7 +87,7 @@ final class Client {
   var events: [LinkEvent] = []
   var link: (any Link)?
   var onEvent: ((LinkEvent) -> Void)?
-  /// Number of writes that were reported as done; cheaper than counting them.
+  /// Number of writes reported as completed, which is counted separately because filtering all events takes too long.
   private(set) var writtenCount = 0
 
   func connect(_ radio: any RadioDriver, to address: BluetoothAddress) throws {
@@ -159,7 +159,7 @@ final class Pair {
   func settle() { time.runUntilIdle(limit: .seconds(100_000)) }
 }
 
-/// The numbers in the values of packets.
+/// Decodes the number at the beginning of each value: two bytes, big endian.
 func numbers(_ values: [[UInt8]]) -> [Int] { values.map { Int($0[0]) << 8 | Int($0[1]) } }
 func value(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255)] }
 

@@ -233,7 +233,7 @@ import Testing
       }
       reader = ByteReader(bytes)
       if let frame = try? HubFrame(reading: &reader) {
-        // Text is repaired to valid UTF-8, so the bytes may differ after a round trip.
+        // Invalid UTF-8 is replaced during decoding, so the re-encoded bytes may differ from the input.
         var again = ByteReader(encoded(frame.write(to:)))
         #expect((try? HubFrame(reading: &again)) == frame)
         read += 1

@@ -138,7 +138,7 @@ struct AdvertisingTests {
     #expect(calls == 5)
     rig.fake.setConnected(device, false)
     try await rig.fake.until { rig.fake.calls.all.count == 7 && rig.fake.advertisements.first?.isOnAir == true }
-    // A peer without a connection appears and disappears without an event.
+    // A peer that bluetoothd adds and removes without a connection causes no link event.
     let seen = rig.fake.addDevice("00:AA:02:00:00:03", isConnected: false)
     rig.fake.removeDevice(seen)
     try await rig.settle()
@@ -261,7 +261,7 @@ struct AdvertisingTests {
 }
 
 extension Advertisement {
-  /// Advertisement and scan response of 31 bytes each.
+  /// A sample advertisement whose data and scan response use all 31 bytes.
   static let sample = Advertisement(
     data: AdvertisingData(
       flags: 0x02, serviceUUIDs: [BluetoothUUID(short: 0xAB29)],

@@ -10,7 +10,7 @@ import Testing
 struct CentralFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Stage of a link at which the fault happens.
+  /// Stage of an outgoing link at which the test injects the fault.
   enum Step: CaseIterable, Sendable { case connecting, connected, resolved, subscribing, writing, disconnecting }
 
   enum Fault: CaseIterable, Sendable { case daemonGone, adapterGone, adapterOff, peerLost, peerForgotten }
@@ -63,7 +63,7 @@ struct CentralFaultTests {
     try await rig.settle()
     let ends = visitor.events.all.enumerated().filter { if case .disconnected = $0.element { true } else { false } }
     #expect(ends.map(\.offset) == [visitor.events.all.count - 1])
-    // Late results are ignored.
+    // Results that arrive after the end of the link are ignored.
     visitor.link?.write([3], to: put, as: .request)
     visitor.link?.disconnect()
     visitor.drop()
@@ -181,7 +181,7 @@ struct CentralFaultTests {
     #expect(next.link != nil)
   }
 
-  /// The error where another attribute, which is not writable, has the handle now.
+  /// The error that bluetoothd reports if an attribute that is not writable now has the handle.
   private static let otherAttribute = DBusError(name: "org.bluez.Error.NotPermitted", message: "Write not permitted")
 
   @Test("The error `NotPermitted` for a write does not make the driver treat the peer's services as outdated")

@@ -132,10 +132,10 @@ struct CentralLinkTests {
     peer.onWrite = { $1(DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x80")) }
     visitor.link?.write([1], to: put, as: .request)
     #expect(try await visitor.events.next() == .written(put, error: .busy))
-    // The result of a command is not reported.
+    // bluetoothd does not report the result of a write command.
     visitor.link?.write([1], to: put, as: .command)
     #expect(try await visitor.events.next() == .written(put, error: nil))
-    // A missing characteristic, and one that does not accept writes.
+    // Writes to a missing characteristic, and to one that does not accept writes, fail.
     let nothing = Visitor.id(BluetoothUUID(short: 0xFE2F))
     visitor.link?.write([1], to: nothing, as: .request)
     #expect(try await visitor.events.next() == .written(nothing, error: .unlikely))

@@ -45,7 +45,7 @@ struct ComeAgainTests {
       try await rig.settle()
     }
 
-    /// Disconnects the peer; the kernel reports it, and bluetoothd only when it is asked.
+    /// Disconnects the peer. The kernel reports it; bluetoothd sends no signal, but answers queries correctly.
     func goUntold() async throws {
       let peer = FakePeer(ComeAgainTests.address)
       rig.fake.add(peer)
@@ -54,7 +54,7 @@ struct ComeAgainTests {
       try await kernelSaysGone()
     }
 
-    /// Leaves the kernel's report unread in the socket.
+    /// Makes the kernel report a disconnection. The report stays unread in the socket.
     func tellGone(kind: AddressKind = .randomAddress, on index: UInt16 = 0) {
       rig.kernel.tell(.deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .timeout)), of: index)
     }
@@ -157,7 +157,7 @@ struct ComeAgainTests {
   func late() async throws {
     let stage = try await Stage()
     defer { stage.close() }
-    // More packets than the socket reads in one loop iteration precede the two relevant ones.
+    // The two relevant packets follow more packets than the socket reads in one loop iteration.
     for _ in 0..<100 { stage.tellGone(on: 1) }
     stage.tellGone()
     stage.tellThere()

@@ -35,7 +35,7 @@ struct CrossingTests {
     #expect(rig.radio.links == [visitor.link?.id])
     visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
     #expect(try await visitor.events.next() == .written(Visitor.id(Visitor.put), error: nil))
-    // The result of the attempt has no effect.
+    // The result of the connection attempt arrives late, and has no effect.
     peer.giveUpConnecting()
     try await rig.settle()
     rig.time.advance(by: .seconds(60))

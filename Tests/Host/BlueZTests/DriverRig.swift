@@ -124,7 +124,7 @@ final class DriverRig: RadioDriverDelegate {
     }
   }
 
-  /// Nil: no packets; an empty set: every packet.
+  /// Sets the patterns of the packets to report: nil for no packets, an empty set for every packet.
   func listen(for patterns: Set<AdvertisingPattern>?) {
     self.patterns = patterns
     listen()

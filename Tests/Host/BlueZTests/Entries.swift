@@ -1,7 +1,7 @@
 import Common
 import Journal
 
-/// The entries of a journal, as a test reads them.
+/// The journal entries that the tested code wrote, in order.
 final class Entries: Sendable {
   private let records = Locked<[LogRecord]>([])
 

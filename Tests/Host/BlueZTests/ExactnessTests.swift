@@ -14,7 +14,7 @@ struct ExactnessTests {
   static let first = "00:AA:02:00:00:01"
   static let second = "00:AA:02:00:00:02"
   static let hear = Service.id(0xFE03)
-  /// A release of BlueZ that cannot distinguish clients, and one that can.
+  /// Two versions of BlueZ: 5.66, which cannot distinguish clients, and 5.82, which can.
   static let versions = [BlueZVersion(5, 66), BlueZVersion(5, 82)]
 
   /// A radio with two connected, subscribed clients.
@@ -40,7 +40,7 @@ struct ExactnessTests {
       for device in devices { try await rig.fake.subscribe(Service.hear, by: device) }
     }
 
-    /// The values that each client received, in order, by any path.
+    /// The values that each client received in order, through bluetoothd or by raw HCI.
     var heard: [[[UInt8]]] {
       [0, 1].map { index in
         rig.fake.notified.all.filter { $0.client == devices[index] }.map(\.value)
@@ -157,7 +157,7 @@ struct ExactnessTests {
     _ = try await two.rig.radio.told.first { $0 == used(0, .unsubscribed(Self.hear)) }
     #expect(two.server.notify([1], of: Self.hear, to: two.links[0]) == Delivery(unreachable: [two.links[0]]))
     #expect(two.server.notify([2], of: Self.hear, to: .subscribers) == Delivery(accepted: [two.links[1]]))
-    // A client that subscribes again by another method gets one copy.
+    // A client that changes from notifications to indications gets one copy of a value.
     try await two.rig.fake.subscribe(Service.hear, by: two.devices[1])
     // The end of a link ends its subscription, which bluetoothd may report first.
     two.rig.fake.setConnected(two.devices[1], false)
@@ -275,7 +275,7 @@ struct ExactnessTests {
     }
     #expect(two.server.notify([16], of: Self.hear, to: .links(two.links)) == Delivery(full: two.links))
     for link in two.links { _ = try await two.rig.radio.told.first { $0 == .room(link) } }
-    // bluetoothd has handled all values by then.
+    // bluetoothd has handled all values at this point.
     #expect(two.rig.fake.notified.all.count == 32)
     #expect(two.server.notify([17], of: Self.hear, to: first).accepted == [two.links[0]])
     while two.heard.joined().count < 34 { try await two.rig.settle() }

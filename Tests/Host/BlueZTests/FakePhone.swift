@@ -36,7 +36,7 @@ final class FakePhone {
     fake.notified.forget()
   }
 
-  /// Discovers the advertisement of the invitation, as a scanner would.
+  /// Waits until the advertisement of the invitation can be received.
   func meet() async throws {
     handle(.start)
     try await fake.until { [self] in !fake.applications.flatMap(\.characteristics).isEmpty }
@@ -62,7 +62,7 @@ final class FakePhone {
     try await work { $0.contains { if case .seal = $0 { true } else { false } } }
   }
 
-  /// Carries out all requests of the engine until it ends.
+  /// Carries out all requests of the wallet's engine until it ends.
   ///
   /// - Returns: the engine's notices.
   func bring() async throws -> [WalletEngine.Notice] {
@@ -80,7 +80,7 @@ final class FakePhone {
     while !isEnough(queue) { try await go() }
   }
 
-  /// Carries out this number of steps, and delivers the notifications that must come first.
+  /// Carries out this number of engine requests, and delivers the notifications that the engine waits for in between.
   ///
   /// - Parameter isPatient: whether the last step is completed, or only begun.
   /// - Returns: false if the engine ended before.

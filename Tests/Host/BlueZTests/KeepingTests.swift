@@ -46,7 +46,7 @@ struct KeepingTests {
     try await rig.fake.until {
       rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?[Service.put]?.handle != 0
     }
-    // Neither the subscription nor the link is left.
+    // After the restart neither the subscription nor the link exists.
     let next = rig.fake.addDevice("00:AA:02:00:00:01")
     #expect(next == device)
     let second = try await service.link()
@@ -153,7 +153,7 @@ struct KeepingTests {
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
     defer { rig.close() }
-    /// Lets the fault last.
+    /// Advances the time by 10 s, after which a fault gets a journal line.
     func last() async throws {
       let count = rig.entries.all.count
       rig.time.advance(by: .milliseconds(9999))
@@ -192,7 +192,7 @@ struct KeepingTests {
         "RadioWaiting", "AdapterMissing", "RadioWaiting", "RadioReady", "RadioDegraded", "RadioReady", "RadioLost",
         "RadioReady",
       ])
-    // A disconnection by Earshot itself does not count.
+    // A connection to the bus that Earshot closes itself is not logged.
     rig.connection.close()
     #expect(rig.entries.all.count == 8)
     server.close()

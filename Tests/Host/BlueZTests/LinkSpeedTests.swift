@@ -232,13 +232,13 @@ struct LinkSpeedTests {
       let told = try await rig.statuses.first { !$0.limits.isEmpty }
       #expect(told.state == .ready)
       #expect(told.limits.count == 1 && told.limits[0].contains(words) && told.limits[0].contains(remedy))
-      // Whatever adapters come and go, the line is in the journal once.
+      // The line is written to the journal once, however often adapters change.
       rig.fake.power("hci0", false)
       try await rig.reach(.waiting)
       rig.fake.power("hci0", true)
       _ = try await rig.statuses.first { $0.state == .ready && !$0.limits.isEmpty }
       #expect(rig.kernel.refusalsByOpcode[opcode] == [])
-      // The other half is done, and no command is pending.
+      // The setting that the kernel accepts was written, and no command is pending.
       let other = remedy == "Link2M=no" ? "0x4b 0" : "0x44 0"
       try await rig.kernel.until { rig.kernel.commands.all.count { $0 == other } == 2 }
       try await rig.settle()

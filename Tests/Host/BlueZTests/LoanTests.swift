@@ -20,7 +20,7 @@ struct LoanTests {
   static let kernels = configuration(24, 40)
   static let ours = configuration(9, 12)
 
-  /// A loan at controller 0 whose request has been fulfilled.
+  /// A `Loan` of controller 0 whose requested value has been written.
   static func lent() -> Intervals {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -52,7 +52,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.kernels), at: .zero) == [.write(Self.ours, over: Self.kernels, 0)])
     #expect(loan.handle(.written, at: .zero).isEmpty)
     #expect(loan.problem == nil && !loan.isSettled)
-    // A repeated request changes nothing.
+    // A repeated request causes no command.
     #expect(loan.handle(.wish(9...12), at: .zero).isEmpty)
     #expect(loan.handle(.wish(nil), at: .zero) == [.read(0)])
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])

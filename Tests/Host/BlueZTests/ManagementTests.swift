@@ -72,7 +72,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
     rig.fake.power("hci0", true)
     _ = try await rig.radio.told.first { $0 == .served(server.number, true) }
-    // The end of this link is not reported by the driver.
+    // The driver does not report the end of this link, because the server was closed.
     server.close()
     try await rig.settle()
     #expect(rig.radio.told.all.count { if case .served = $0 { true } else { false } } == 3)
@@ -298,7 +298,7 @@ struct ManagementTests {
     try await rig.fake.start()
     try await rig.reach(.ready)
     try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
-    // bluetoothd may clear the instances only now.
+    // The test removes the instances now, as bluetoothd may do during its start.
     rig.kernel.clear()
     try await rig.settle()
     rig.time.advance(by: .milliseconds(500))

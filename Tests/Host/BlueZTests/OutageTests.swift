@@ -17,7 +17,7 @@ struct OutageTests {
   enum Outage: String, CaseIterable, Sendable {
     case bluetoothd, adapter, power, bus
 
-    /// The state of the radio during the outage.
+    /// Text of the radio status that the outage causes.
     var words: String {
       switch self {
       case .bluetoothd: "systemctl start bluetooth"
@@ -27,7 +27,7 @@ struct OutageTests {
       }
     }
 
-    /// The cause in the journal line at the end of the outage.
+    /// Text of the cause in the journal line that reports the end of the outage.
     var cause: String {
       switch self {
       case .bluetoothd: "bluetoothd was restarted"
@@ -137,7 +137,7 @@ struct OutageTests {
 }
 
 extension Rig {
-  /// Waits until everything is registered and advertised, however many attempts that takes.
+  /// Waits until application and advertisement are active, and advances the time for as many attempts as necessary.
   func untilOnAir() async throws {
     for _ in 0..<40 {
       for _ in 0..<3 { try await settle() }

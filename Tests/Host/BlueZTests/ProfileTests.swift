@@ -9,14 +9,14 @@ import Radio
 import TestSupport
 import Testing
 
-/// A profile of two UUIDs.
+/// An RFCOMM profile with two UUIDs.
 private let profile = StreamProfile(
   name: "Test profile",
   services: [
     BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE), BluetoothUUID(short: 0x1102),
   ])
 
-/// A peer's end of a connection, or that of a service.
+/// One end of an RFCOMM connection, of the peer or of the service, with the received bytes.
 @LoopActor
 private final class Ends {
   let streams = Mailbox<String>()

@@ -119,7 +119,7 @@ struct PulseTests {
   func late() async throws {
     let (rig, _, server) = try await Self.serving()
     defer { rig.close() }
-    // The answer cannot be read before this function suspends.
+    // The loop cannot read the answer before this function suspends.
     rig.time.advance(by: Self.pace.rest)
     rig.time.advance(by: Self.pace.patience)
     try await rig.settle()

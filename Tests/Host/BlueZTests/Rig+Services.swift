@@ -15,7 +15,7 @@ extension Rig {
     return radio.tenant(name, share: LinkShare(needs: needs, may: may, priority: needs))
   }
 
-  /// Delivers the driver's events to the services, at the end of the present instant.
+  /// Runs the events that are due now, so that the driver's events reach the services.
   func tellServices() { time.advance(by: .zero) }
 
   private func share() -> SharedRadio {
@@ -27,7 +27,7 @@ extension Rig {
   }
 }
 
-/// Lets virtual time follow the loop's time.
+/// Advances virtual time with the loop's clock until it is released.
 @LoopActor
 final class Passing {
   private static let step = Duration.milliseconds(1)

@@ -26,7 +26,7 @@ final class Rig {
   /// The radio's journal entries.
   let entries = Entries()
   var watch: Registration?
-  /// The radio that the services share, once there is one.
+  /// The `SharedRadio` of the services; nil before the first tenant is created.
   var shared: SharedRadio?
   var passing: Passing?
 

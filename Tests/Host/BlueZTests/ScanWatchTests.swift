@@ -60,7 +60,7 @@ struct ScanWatchTests {
   func reports() {
     var watch = Self.watch()
     var now = 0.0
-    /// Whether the next restart is reported.
+    /// Lets the next restart become due, and returns whether it is reported.
     func isReported() -> Bool {
       now += 30
       return watch.restart(at: Self.second(now)).isNews

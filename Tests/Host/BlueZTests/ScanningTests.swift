@@ -257,7 +257,7 @@ struct ScanningTests {
       #expect(rig.fake.calls.all.count == index + 1 && !rig.fake.isDiscovering())
       rig.time.advance(by: .milliseconds(1))
       while rig.fake.calls.all.count < index + 2 { _ = try await rig.fake.calls.next() }
-      // The answer has been handled, too.
+      // The answer to the last command has been handled as well.
       try await rig.settle()
     }
     try await rig.fake.until { rig.fake.isDiscovering() }

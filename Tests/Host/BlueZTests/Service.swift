@@ -45,7 +45,7 @@ final class Service: GATTServerDelegate {
   }
 
   let events = Mailbox<Event>()
-  /// The error with which writes are refused.
+  /// The error with which the service refuses writes; nil to accept them.
   var refusal: ATTError?
   /// Called with each value that is written.
   var onWritten: (@LoopActor ([UInt8]) -> Void)?

@@ -86,7 +86,7 @@ struct ServingTests {
     let link = try await service.link()
     #expect(
       service.events.all == [.opened(link, "00:AA:02:00:00:09"), .written(link, Service.id(0xFE02), [1])])
-    // Its announcement does not open a second link.
+    // The later signal about the connection does not open a second link.
     rig.fake.addDevice("00:AA:02:00:00:09")
     try await rig.settle()
     rig.fake.setConnected(device, false)

@@ -27,7 +27,7 @@ struct StartingTests {
     starter.end()
     clock.advance(by: .seconds(3600))
     #expect(asked == 8)
-    // A program that starts and exits without an answer does not count as success.
+    // If the started program exits without answering, the start does not count as successful.
     starter.begin()
     clock.advance(by: .seconds(299))
     #expect(asked == 8)

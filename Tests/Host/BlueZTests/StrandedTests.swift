@@ -24,7 +24,7 @@ struct StrandedTests {
     two.rig.fake.setConnected(two.devices[1], false)
     _ = try await two.rig.radio.told.first { $0 == .down(two.links[1]) }
     try await two.rig.settle()
-    // The reason for which its socket was closed is not known yet.
+    // It is not known yet whether the socket was closed by an unsubscription or by the end of the link.
     let delivery = two.server.notify([0], of: Self.hear, to: two.links[0])
     #expect(delivery == Delivery(full: [two.links[0]]))
     two.rig.time.advance(by: .seconds(1))

@@ -136,7 +136,7 @@ struct StreamClientTests {
     #expect(try await answers.next() == [1, 2])
     end.send([3])
     #expect(try await opened.received.next() == [3])
-    // The connection to the discovery server has served its purpose.
+    // The connection to the service discovery server is closed after the query.
     var byte: UInt8 = 0
     #expect(recv(discovery, &byte, 1, 0) == 0)
     close(discovery)

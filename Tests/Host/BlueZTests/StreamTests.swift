@@ -36,7 +36,7 @@ struct StreamTests {
     visitor.events.empty()
   }
 
-  /// The content of bluetoothd's configuration file.
+  /// A temporary file with the content of bluetoothd's configuration.
   @LoopActor
   private final class File {
     var channels = 3

@@ -69,7 +69,7 @@ struct SubscriptionTests {
         + raw.controller.received.all.filter { $0.peer == raw.links[client].address }.map { "r\($0.payload.last ?? 0)" }
     }
 
-    /// Waits until all packets have arrived.
+    /// Waits until bluetoothd and the radio have handled all pending messages.
     func settle() async throws {
       for _ in 0..<4 { try await rig.settle() }
     }

@@ -25,7 +25,7 @@ struct UntoldTests {
     return (rig, peer, visitor)
   }
 
-  /// Makes bluetoothd signal another property of the peer.
+  /// Makes bluetoothd signal the RSSI of the peer, a property that is unrelated to the link.
   @LoopActor
   private static func tellMore(_ rig: Rig, of device: ObjectPath) async throws {
     rig.fake.signal(["RSSI": .int16(-50)], of: device)

@@ -56,7 +56,7 @@ struct WriteWindowTests {
     #expect(window.finish(numbers[2], refused) == [])
     #expect(window.finish(numbers[1], Self.written) == [])
     #expect(window.finish(numbers[0], Self.written) == [Self.written, Self.written, refused])
-    // A second report of the end has no effect.
+    // A second report that the same write has ended is ignored.
     #expect(window.finish(numbers[0], Self.written) == [])
   }
 

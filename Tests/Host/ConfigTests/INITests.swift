@@ -86,7 +86,7 @@ import Testing
         if place == length { break }
       } while true
     }
-    // A section needs four characters and a setting two more: five are too few.
+    // A valid entry needs at least six characters (`[A]`, a line break, and `k=`), so five characters give no entry.
     #expect(count == 0)
   }
 }

@@ -54,7 +54,7 @@ struct CallBudgetTests {
     let bus = try PrivateBus()
     var limits = BusLimits()
     limits.callsPerSecond = 10
-    // A clock that does not advance.
+    // The clock does not advance, so that budgets are not refilled.
     let service = BusConnection(address: .address(bus.address), scheduler: HandClock(), limits: limits)
     service.objects.access = AccessRule(
       refusal: "No.", isOpen: { $0.interface == "org.example.Open1" || $0.interface == "org.example.Charged1" },

@@ -216,7 +216,7 @@ struct CallTests {
     #expect(try await results.next().get() == first)
     table.service.credentials(of: sender) { results.put($0) }
     #expect(try await results.next().get() == first)
-    // The cached answer is dropped with the name's owner.
+    // When the owner of the name disconnects, its cached credentials are dropped.
     let watched = Mailbox<String?>()
     let watch = table.service.watchName(sender) { watched.put($0) }
     #expect(try await watched.next() == sender)
@@ -312,7 +312,7 @@ struct CallTests {
     _ = try table.client.transport?.send(message)
     #expect(try await giver.came.next())
     giver.text = String(repeating: "x", count: 1000)
-    // The method answers itself, because the call was still open.
+    // After the failed hand-over the method returns an error itself, because the call was not answered.
     #expect(await table.error("Give") == .busy("It stays here."))
     #expect(giver.refusal?.is(.limitExceeded) == true)
     #expect(try await giver.came.next())

@@ -205,7 +205,8 @@ struct ConnectionTests {
     limits.outgoing = 1 << 20
     let table = try await Table(limits: limits)
     defer { table.close() }
-    // In one loop iteration, more than the socket accepts, and then more than the limit.
+    // In one loop iteration the test first sends more than the socket accepts, and then more than the limit of queued
+    // bytes.
     let bytes = DBusValue.bytes([UInt8](repeating: 1, count: 1 << 20))
     let results = Mailbox<DBusError?>()
     for _ in 0..<8 {

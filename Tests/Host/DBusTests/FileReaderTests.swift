@@ -109,7 +109,7 @@ struct FileReaderTests {
     let device = FileDescriptor(owning: open("/dev/zero", O_RDONLY | O_CLOEXEC))
     for file in [pipe, directory, device] { #expect(Self.error(file)?.is(.invalidArgs) == true) }
 
-    // 2: it can be sealed. 2, 4, 8: no shrinking, no growing, no writing.
+    // Seals of memfd: 2 forbids shrinking, 4 growing, 8 writing. A file counts as sealed only with all three.
     for seals: Int32 in [0, 2, 4, 8, 2 | 4, 2 | 8, 4 | 8] {
       let memory = FileDescriptor(owning: memfd_create("file", 2))
       try #require(fcntl(memory.raw, 1033, seals) == 0)
@@ -125,7 +125,7 @@ struct FileReaderTests {
     ])
   func kernelFiles(path: String) throws {
     let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
-    // Not every machine has each of these files.
+    // Files that do not exist on this machine are skipped.
     guard file.raw >= 0 else { return }
     #expect(Self.error(file)?.is(.invalidArgs) == true)
     #expect(lseek(file.raw, 0, SEEK_CUR) == 0)

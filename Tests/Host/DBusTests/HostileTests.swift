@@ -3,7 +3,7 @@ import Loop
 import TestSupport
 import Testing
 
-/// Messages that any program on the bus may send.
+/// Malformed and excessive messages, which any program on the bus may send.
 struct HostileTests {
   init() { EventLoop.shared.runInBackground() }
 

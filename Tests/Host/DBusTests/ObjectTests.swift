@@ -138,7 +138,7 @@ struct ObjectTests {
     _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
     lamp.level = 2
     object.changed("Level")
-    // In one loop iteration, before the change would be signalled.
+    // These calls are made in one loop iteration, before the change is signalled.
     let calls: [(ObjectPath, String, String, [DBusValue])] = [
       (Table.path, Self.properties, "Get", [.string(Table.interface), .string("Level")]),
       (Table.path, Self.properties, "GetAll", [.string(Table.interface)]),

@@ -9,7 +9,7 @@ import Testing
 struct PacketSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Both ends of a pair in this process.
+  /// Creates a pair of packet sockets whose ends are both in this process.
   @LoopActor
   private func pair(buffer: Int? = nil) throws -> (PacketSocket, PacketSocket) {
     let (socket, other) = try PacketSocket.pair(buffer: buffer)
@@ -310,7 +310,7 @@ struct PacketSocketTests {
     fill()
     #expect(sent > few * 4)
     near.limit(to: 8192)
-    // With only the small buffer's content left, the socket counts as full.
+    // The socket still counts as full after its limit was reduced to the amount of unread bytes.
     drain(sent - few)
     #expect(near.send([]) == .full)
     drain(few)

@@ -8,7 +8,7 @@ import Testing
 struct ValueTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Values with their signatures.
+  /// Sample values of each D-Bus type, with the expected signatures.
   static let values: [(DBusValue, String)] = [
     (.byte(255), "y"),
     (.bool(true), "b"),

@@ -149,7 +149,7 @@ struct WatchTests {
     house.set(3)
     house.set(2)
     #expect(try await house.all() == [])
-    // The value differs from the one at the export, and is the one that the watcher receives.
+    // The value has changed since the export, and the watcher receives the new value.
     house.set(1)
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
     _ = try await house.table.call("Unwatch")

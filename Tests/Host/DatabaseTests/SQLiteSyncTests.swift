@@ -14,7 +14,7 @@ struct SQLiteSyncTests {
 
   init() throws { stand = try SQLiteFileTests() }
 
-  /// Number of rows in a database with these files.
+  /// Opens a copy of these database files and counts the rows.
   private static func rows(_ image: Image) throws -> Int {
     let other = try SQLiteFileTests()
     for (name, bytes) in image { try other.folder.write(bytes, to: name) }

@@ -7,7 +7,7 @@ import Testing
 @Suite("SDP queries for the RFCOMM channel of a profile")
 struct ChannelQueryTests {
   static let service = BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE)
-  /// What bluetoothd 5.66 and 5.82 answered for channel 1, without the header.
+  /// The attribute lists that bluetoothd 5.66 and 5.82 returned for a profile on channel 1, without the SDP header.
   static let lists: [UInt8] = [
     0x35, 0x13, 0x35, 0x11, 0x09, 0x00, 0x04, 0x35, 0x0C, 0x35, 0x03, 0x19, 0x01, 0x00, 0x35, 0x05, 0x19, 0x00, 0x03,
     0x08, 0x01,

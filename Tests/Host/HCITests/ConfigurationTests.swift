@@ -32,7 +32,7 @@ struct ConfigurationTests {
     return writer.bytes
   }
 
-  /// Packets other than writes of one or two bytes by a peer.
+  /// Packets that the filter must reject, because they are not writes of one or two bytes by a peer.
   private static let others = [
     packet([]), packet([1, 0, 0]), packet([UInt8](repeating: 1, count: 244)), packet(flags: 0x00, [1, 0]),
     packet(flags: 0x10, [1, 0]), packet(channel: 5, [1, 0]), packet(channel: 0x0400, [1, 0]),
@@ -67,7 +67,7 @@ struct ConfigurationTests {
     for count in whole.indices { #expect((try? ConfigurationWrite(reading: Array(whole.prefix(count)))) ?? nil == nil) }
   }
 
-  /// A socket whose incoming packets the test makes.
+  /// A socket for CCCD writes whose packets the test supplies.
   @LoopActor
   private final class Listener: ConfigurationSocket {
     var arrivals: [HCISocket.Arrival] = []

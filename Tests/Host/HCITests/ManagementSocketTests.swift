@@ -147,7 +147,7 @@ struct ManagementSocketTests {
     time.advance(by: .milliseconds(1))
     #expect(answers.all == [.failure(.timedOut)])
     _ = try await answers.first { $0 == .success(1) }
-    // A late answer matches no command.
+    // The answer to the command that timed out is ignored.
     kernel.tell(.commandComplete(opcode: RemoveAdvertising.opcode, .success, [1]))
     management.call(AddAdvertising(instance: 2, flags: [], data: [], scanResponse: []), on: 0) { answers.put($0) }
     _ = try await answers.first { $0 == .success(2) }

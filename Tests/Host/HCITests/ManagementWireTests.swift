@@ -162,10 +162,10 @@ struct ManagementWireTests {
     arguments: [
       "", "0100 0000", "0100 0000 0500 3d00", "0100 0000 0200 3d00", "0200 0000 0200 3d00", "0200 0000 0400 3d00 0000",
       "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
-      // A report whose length exceeds its data, and one with an unknown address type.
+      // Device Found with a length that exceeds its data, and with an unknown address type.
       "2f00 0000 1000 0200 0100 0000 0000 02 7f 00000000 0100", "2c00 0000 0100 03", "2c00 0000 0300 030000",
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0100", "1200 0000 0e00 0100 0000 0000 03 7f 00000000 0000",
-      // Such reports of a new link; a link that ended without a reason, and with two.
+      // Device Connected with the same faults; Device Disconnected without a reason, and with two.
       "0b00 0000 0d00 0100 0101 aa00 01 00000000 0100", "0b00 0000 0d00 0100 0101 aa00 03 00000000 0000",
       "0b00 0000 0d00 0100 0101 aa00 01 00000000 7306", "0c00 0000 0700 0100 0101 aa00 02",
       "0c00 0000 0900 0100 0101 aa00 02 0303", "0c00 0000 0800 0100 0101 aa00 03 03",
@@ -204,7 +204,7 @@ struct ManagementWireTests {
       return (1...3).map { features.state(of: $0) }
     }
     #expect(states([]) == [.unknown, .unknown, .unknown])
-    // 1 alone; or 1 and 3, of which the kernel lists 1.
+    // If the kernel lists only instance 1, there may be one instance, or the two instances 1 and 3.
     #expect(states([1]) == [.used, .unknown, .unknown])
     #expect(states([1, 2]) == [.used, .used, .unknown])
     #expect(states([2, 3]) == [.free, .used, .used])

@@ -75,7 +75,7 @@ struct PacketSchedulerTests {
       while let wake, wake <= end {
         now = wake
         handle(.woken)
-        // A wake-up at a past time would repeat for ever.
+        // The scheduler must not request a wake-up in the past, which would repeat endlessly.
         guard self.wake.map({ $0 > now }) ?? true else {
           Issue.record("at \(now) it is to be woken for what has passed")
           break
@@ -114,7 +114,7 @@ struct PacketSchedulerTests {
   func lookedUpAgain() {
     var bench = Bench(1)
     let ids = [bench.offer(Self.anna), bench.offer(Self.anna), bench.offer(Self.anna, 60)]
-    // Each value was looked up on its arrival, for the link of its recipient.
+    // The link of each value's recipient was looked up when the value was offered.
     #expect(bench.lookUps == 2)
     bench.complete(0x40)
     #expect(bench.lookUps == 3 && bench.handles == [0x40, 0x40])
@@ -166,7 +166,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[id] == .linkGone)
     bench.complete(0x41)
     #expect(bench.handles == [0x41])
-    // Its packets in the controller no longer count.
+    // The packets of the ended link no longer count as in the controller.
     bench.offer(Self.anna)
     bench.offer(Self.anna)
     bench.handle(.forgotten(Self.anna))

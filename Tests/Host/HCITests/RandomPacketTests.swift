@@ -90,7 +90,7 @@ struct RandomPacketTests {
       case 5...7: report()
       case 8: if links[address] == nil { connect(address) } else { disconnect(address) }
       case 9 where links[address] != nil && below(3) == 0:
-        // The peer itself or another one gets the handle at once.
+        // The handle is reused at once, for the same peer or another one.
         disconnect(address)
         connect(BluetoothAddress(UInt64(1 + below(4))))
       case 10: pass(.milliseconds(below(120)))
@@ -102,7 +102,7 @@ struct RandomPacketTests {
       }
     }
 
-    /// Lets all waiting packets end.
+    /// Advances time until no packet waits any more.
     mutating func finish() {
       for _ in 0..<500 { pass(.milliseconds(100)) }
       if let id = values.keys.min() { faults.append("value \(id) has no outcome") }

@@ -76,7 +76,7 @@ struct RawHCITests {
     bench.controller.say([0x0E, 7, 1, 0x05, 0x10, 0, 0x1B, 0, 9])
     try await bench.until { bench.hci.buffers(of: 1) != .least }
     #expect(bench.hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
-    // The socket's filter accepts nothing any more.
+    // The filter of the socket passes no packets any more.
     #expect(bench.controller.filter == .nothing)
     bench.controller.say([0x0E, 7, 1, 0x02, 0x20, 0, 0x1B, 0, 1])
     await bench.turn()
@@ -127,7 +127,7 @@ struct RawHCITests {
       let meant = values.indices.filter { ($0 % 3 == 0) == (peer == Self.bert) }.map { [0x1B, 0x3F, 0] + values[$0] }
       #expect(got == meant)
     }
-    // With no packet under way the filter accepts nothing.
+    // While no packet is in the controller, the filter passes no packets.
     await bench.turn()
     #expect(bench.controller.filter == .nothing)
   }
@@ -188,7 +188,7 @@ struct RawHCITests {
     bench.controller.complete(0x40)
     #expect(try await rooms.next() == Self.anna)
     #expect(bench.send(Self.anna, [20]) == .accepted)
-    // The value without buffer space has no outcome.
+    // The value that waits for buffer space has no outcome yet.
     bench.controller.completesAlone = true
     bench.controller.complete(0x40, 2)
     try await bench.until { bench.outcomes.all.count == 19 && bench.controller.held.isEmpty }
@@ -224,7 +224,7 @@ struct RawHCITests {
     .enabled(if: Capabilities.permitted.contains(.netRaw)))
   @LoopActor
   func capability() throws {
-    // From now on the loop's thread keeps the capability aside, as the service does.
+    // From now on the capability is permitted but not effective on the loop's thread, as in the service.
     _ = Capabilities.give(up: [], keepingAside: .netRaw)
     #expect(!Capabilities.effective.contains(.netRaw))
     let probe = CapabilityProbe()

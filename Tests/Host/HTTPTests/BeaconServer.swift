@@ -38,7 +38,7 @@ final class BeaconServer {
     SocketStream.connect(to: local, within: Patience.limit) { box.put($0) }
   }
 
-  /// Sends bytes by a connection of their own, and waits until the server closes it.
+  /// Sends bytes over a new connection, waits until the server closes it, and returns the response.
   func exchange(_ bytes: [UInt8]) async throws -> String {
     let box = Mailbox<SocketStreamEvent>()
     let stream = connect(box)
@@ -57,7 +57,7 @@ final class BeaconServer {
   }
 }
 
-/// Waits until something is so. It looks again every few milliseconds.
+/// Waits until the condition holds, and checks it every few milliseconds.
 @LoopActor
 func until(_ condition: @LoopActor () -> Bool) async throws {
   let box = Mailbox<Bool>()

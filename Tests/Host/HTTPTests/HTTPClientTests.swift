@@ -11,7 +11,8 @@ struct HTTPClientTests {
 
   init() { EventLoop.shared.runInBackground() }
 
-  /// What a client gets from a server that answers each connection with these bytes, and closes it if told to.
+  /// The result of an HTTP client whose server answers each connection with these bytes. `closes`: whether the server
+  /// then closes it.
   @LoopActor
   private static func fetch(_ answer: [UInt8], closes: Bool = true, clock: HandClock? = nil) async throws -> Outcome {
     let box = Mailbox<Int>()

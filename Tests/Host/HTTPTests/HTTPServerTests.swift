@@ -146,7 +146,7 @@ struct HTTPServerTests {
       #expect(try await server.exchange(Self.get("/")).hasPrefix("HTTP/1.1 404 "))
       _ = try await boxes[number].next()
       try await until { server.server?.connectionCount == 59 }
-      // Then 60 connections are open again.
+      // After that 60 connections are open again.
       let (stream, other) = try SocketStream.pair()
       stream.start { _ in }
       server.server?.serve(owning: other)

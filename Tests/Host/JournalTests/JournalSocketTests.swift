@@ -82,11 +82,11 @@ struct JournalSocketTests {
   }
 }
 
-/// A journal that reads when the test lets it.
+/// A journal socket from which the test reads explicitly.
 private final class FakeJournal {
   let path: String
   private let descriptor: Int32
-  /// The seals of the last memory file that came.
+  /// The seals of the last memory file that was received.
   private(set) var seals: Int32 = 0
   private var isOpen = true
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Journal
 
 @Suite struct LogTests {
-  /// Collects the lines of a log.
+  /// A log destination that collects the records.
   private final class Collector: Sendable {
     private let records = Locked<[LogRecord]>([])
     var all: [LogRecord] { records.withLock { $0 } }

@@ -80,7 +80,7 @@ import Testing
 }
 
 extension LogText.StringInterpolation {
-  /// Takes the place of the compiler's error.
+  /// Records the interpolation of a type that `LogText` does not accept, where other code would not compile.
   @_disfavoredOverload
   fileprivate mutating func appendInterpolation<T>(_ value: T) {
     appendLiteral("refused")

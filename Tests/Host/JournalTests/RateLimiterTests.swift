@@ -35,7 +35,7 @@ import Testing
     var (limiter, unasked) = (RateLimiter<Int>(perMinute: 2, capacity: 3), RateLimiter<Int>(perMinute: 2, capacity: 3))
     var answers: Set<Bool> = []
     for step in 0..<2000 as Range<Int64> {
-      // Five keys for three entries, at a rate at which the minutes expire.
+      // Five keys compete for three table entries, with pauses in which the entries' minutes expire.
       let (key, now) = (Int(step % 5), Self.second(step * 7))
       let (asked, again) = (limiter.wouldAllow(key, at: now), limiter.wouldAllow(key, at: now))
       let (allowed, expected) = (limiter.allow(key, at: now), unasked.allow(key, at: now))

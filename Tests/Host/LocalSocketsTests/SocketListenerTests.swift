@@ -15,7 +15,7 @@ struct SocketListenerTests {
     folder = try ScratchFolder()
   }
 
-  /// Both ends of a connection, with what happens at each.
+  /// Both ends of a connection, with a record of the events at each end.
   @LoopActor
   private final class Pair {
     let near: any StreamConnection
@@ -87,7 +87,7 @@ struct SocketListenerTests {
     _ = try await pair.atFar.first { $0 == .written(3) }
     pair.far.close()
     pair.near.send([9])
-    // The loop handles the ready descriptors.
+    // Opening another connection does not make the paused one read.
     let other = try SocketStream(connectingTo: path)
     other.close()
     #expect(pair.atNear.all.allSatisfy { $0 != .received([1, 2, 3]) })
@@ -103,7 +103,7 @@ struct SocketListenerTests {
     #expect(try folder.mode("socket") == 0o600)
     first.cancel()
     #expect(!folder.exists("socket"))
-    // A socket whose program was killed.
+    // A socket file whose program no longer exists.
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)

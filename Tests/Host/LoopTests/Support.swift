@@ -40,7 +40,7 @@ final class HandTime: Scheduler {
     return Registration { [weak self] in self?.timers.removeAll { $0.id == id } }
   }
 
-  /// Runs `body` at the next change of the time.
+  /// Runs `body` when the test next advances the time.
   func soon(_ body: @escaping @LoopActor () -> Void) {
     enter(at: now, body)
   }

@@ -15,7 +15,7 @@ struct WallClockTests {
       let watch = clock.onSet { notes.lines.append("set") }
       let before = Int64(time(nil))
       let shown = clock.seconds
-      // `time` may be a tick behind the clock.
+      // `time()` has a coarse clock, and may return the previous second.
       #expect((before...Int64(time(nil)) + 1).contains(shown))
       var last: Registration?
       await called { done in last = EventLoop.shared.schedule(after: .milliseconds(20), done) }

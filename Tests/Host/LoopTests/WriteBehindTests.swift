@@ -3,7 +3,7 @@ import Loop
 import TestSupport
 import Testing
 
-/// A queue before a worker that works when the test lets it. Writing 13 fails.
+/// A write-behind queue whose worker the test controls. Writing the value 13 fails.
 @LoopActor
 private final class Stand {
   struct Full: Error {}

@@ -50,7 +50,7 @@ struct InterfaceTests {
     #expect(table.interfaces == [whole])
     _ = table.apply(Self.address(2, own, isNew: false)[...])
     #expect(table.interfaces.first?.addresses == [linkLocal])
-    // Without a carrier.
+    // The interface is up but has no carrier (IFF_RUNNING is missing), so it is not usable.
     _ = table.apply(Self.link(2, "wlan0", flags: 0x1003)[...])
     #expect(table.interfaces.first?.isUsable == false)
     _ = table.apply(Self.link(2, "wlan0", isNew: false)[...])

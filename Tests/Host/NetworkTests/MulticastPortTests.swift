@@ -11,7 +11,7 @@ struct MulticastPortTests {
   private static let groups = [IPAddress.v4(0xEFFF_FFFA), .v4(0xE4E3_E2E1)]
   private static let all = IPAddress.v6(high: 0xFF02 << 48, low: 0xC)
 
-  /// The interfaces as the kernel has them.
+  /// The present interfaces of this machine, as `InterfaceMonitor` first reports them.
   @LoopActor
   static func interfaces() async throws -> [NetworkInterface] {
     let box = Mailbox<[NetworkInterface]>()

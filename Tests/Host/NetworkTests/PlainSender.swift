@@ -3,7 +3,7 @@ import Testing
 
 @testable import Network
 
-/// Sends a datagram of zeros by a socket of its own, of any length.
+/// Sends a datagram of `count` zero bytes over a plain socket, without the length limit of `MulticastPort`.
 func sendPlainly(_ count: Int, to destination: Endpoint) throws {
   let descriptor = try Socket.make(.datagram, for: destination.address)
   defer { close(descriptor) }

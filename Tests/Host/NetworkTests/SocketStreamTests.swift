@@ -25,7 +25,7 @@ struct StreamPair {
     server.start { atServer.put($0) }
   }
 
-  /// Receives until the stream ends, or so many bytes have come.
+  /// Receives bytes until the stream ends, or until `count` bytes have arrived.
   static func receive(_ box: Mailbox<SocketStreamEvent>, count: Int = .max) async throws -> (
     bytes: [UInt8], last: SocketStreamEvent
   ) {
@@ -37,7 +37,7 @@ struct StreamPair {
     }
   }
 
-  /// Sends all bytes, as space comes free.
+  /// Sends all bytes, and waits for `writable` when the buffer is full.
   static func send(_ bytes: [UInt8], on stream: SocketStream, _ box: Mailbox<SocketStreamEvent>) async throws {
     var rest = bytes[...]
     while true {
@@ -102,7 +102,7 @@ struct SocketStreamTests {
     #expect(pair.client.room >= SocketStream.bufferSize / 2)
   }
 
-  /// Lets the loop look at its descriptors.
+  /// Waits for one loop iteration, in which ready descriptors are handled.
   @LoopActor
   private static func turn() async throws {
     let box = Mailbox<Bool>()

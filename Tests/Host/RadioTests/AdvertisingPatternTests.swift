@@ -15,7 +15,7 @@ struct AdvertisingPatternTests {
       ([3, 9, 0x20, 0x7E], false, false),
       ([2, 1, 6, 4, 9, 0x7E, 0x30, 0x31], true, true),
       ([4, 9, 0x20, 0x30, 0x31], false, true),
-      // The second structure of this type.
+      // The pattern matches the second structure of its type.
       ([2, 9, 0x20, 2, 9, 0x7E], true, false),
       // The pattern extends beyond the end of the structure.
       ([3, 9, 0x7E, 0x30, 2, 0x31, 0], true, false),

@@ -12,7 +12,7 @@ struct SOCKSHandshakeTests {
       as: try #require(SOCKSLogin(user: "ab", password: "c")))
   }
 
-  /// The handshake after the credentials were accepted.
+  /// A SOCKS handshake that has reached the state after the accepted credentials.
   private func requested() throws -> SOCKSHandshake {
     var handshake = try handshake()
     _ = handshake.receive([5, 2, 1, 0])
@@ -71,7 +71,7 @@ struct SOCKSHandshakeTests {
     ] as [(UInt8, SOCKSError)])
   func replies(code: UInt8, error: SOCKSError) throws {
     var handshake = try requested()
-    // The code is enough: some proxies send nothing behind it.
+    // The reply code suffices, because some proxies send no address after an error.
     #expect(handshake.receive([5, code]) == [.failed(error)])
     #expect(handshake.receive([0, 1, 0, 0, 0, 0, 0, 0]) == [])
   }

@@ -5,26 +5,26 @@ import Testing
 
 @testable import Sharing
 
-/// The arbiter alone under random requests, and its invariants after each step.
+/// Random events in `AdvertisingPlan` without a driver, with a check of its invariants after each step.
 @Suite("The plan of advertisements under random requests")
 struct AdvertisingPlanRandomTests {
   /// An observer's record of one request.
   private struct Life {
     let priority: AdvertisingPriority
-    /// The least time of the current data.
+    /// The uninterrupted time that the terms of the current data require.
     var least: Duration
     let isSet: Bool
     var isReady = true
     var waitsSince: Instant?
     var shownSince: Instant?
     var slot: Int?
-    /// A set that is enabled without data.
+    /// Whether the request is a set without data to send.
     var isResting = false
     /// The moment when the driver will send the set's data; nil where it does already, or is not to.
     var confirmedAt: Instant?
-    /// The moment from which the set waited for its slot.
+    /// When the set began to wait for its slot.
     var askedAt: Instant?
-    /// The moment when it lost its slot before the driver had begun to send it.
+    /// When the request lost its slot before the driver had begun to send it.
     var displacedAt: Instant?
     var wait: Duration
 
@@ -183,7 +183,7 @@ struct AdvertisingPlanRandomTests {
       now = end
     }
 
-    /// Confirms that the driver sends it: its time begins.
+    /// Reports that the driver has begun to send the request, from which its uninterrupted time counts.
     private mutating func confirm(_ id: AdvertisingPlan.ID) {
       lives[id]?.confirmedAt = nil
       lives[id]?.shownSince = now

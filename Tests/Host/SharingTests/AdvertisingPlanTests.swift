@@ -178,7 +178,7 @@ struct AdvertisingPlanTests {
     stand.say(2)
     stand.pass(30_000)
     #expect(stand.takeShown() == ["2 in 0 at 38000", "1 in 0 at 42000"])
-    // With two slots its wait is shorter.
+    // With two slots a message waits for a shorter time.
     var wide = Stand(slots: 2)
     wide.add(1, .person)
     wide.add(2, .person)

@@ -92,7 +92,7 @@ private final class World {
     case 5: release()
     case 6, 7: connect(dice.below(3) == 0 ? Self.wallet : Self.chat)
     case 8:
-      // A peer of one service also uses another service's application.
+      // A peer may also use the application of another service on the same link.
       if let link = someLink { use(link, Self.chatServer) }
     default: tell(.linkChanged(someLink ?? LinkID(0), mtu: 23 + dice.below(500)))
     }
@@ -148,7 +148,7 @@ private final class World {
     tell(.released(link, .application(application)))
   }
 
-  /// Lets a refused client retry, and checks that it gets a link in time.
+  /// Lets a refused client retry, and checks that it gets a link within `longestWait`.
   private func checkVisitor() {
     guard let since = visitorSince else { return }
     if arrive(as: Self.kioskServer, after: 200) {
@@ -203,7 +203,7 @@ private final class World {
     case .change(let application, let link, _):
       if links[link]?.applications.contains(application) != true { violations.append("\(link) is told to a stranger") }
     case .close(.application(let application), let link):
-      // The link may have ended.
+      // The link may have ended before the delayed use.
       if let users = links[link], !users.applications.contains(application) {
         violations.append("\(link) closed for a stranger")
       }
@@ -225,7 +225,7 @@ private final class World {
     }
   }
 
-  /// Some links are not closed until a minute later, because the radio may not close them yet.
+  /// Closes an unused link; some links are spared for a minute, as links that may belong to another program.
   private func cutUnused(_ link: LinkID) {
     if foreign.map({ links[$0] == nil }) ?? true, links[link] != nil, dice.below(3) == 0 {
       foreign = link
@@ -238,7 +238,7 @@ private final class World {
     }
   }
 
-  /// The controller takes some time to close a link.
+  /// Closes a link after a random delay.
   private func cut(_ link: LinkID) {
     guard links[link]?.isEnding == false else { return violations.append("\(link) is cut and not there, or cut twice") }
     links[link]?.isEnding = true
@@ -256,7 +256,7 @@ private final class World {
     }
   }
 
-  /// Holds a timer until it has fired.
+  /// Retains a timer registration until the timer has fired.
   private final class Keeper {
     var registration: Registration?
   }

@@ -21,7 +21,7 @@ struct LinkPlanTests {
     .linkUp(DriverLink(id: link(number), address: address(number), since: at(milliseconds)))
   }
 
-  /// A plan with a service that needs a link, and one that uses what is left.
+  /// A plan with a kiosk, which needs a link, and a chat, which uses the remaining links.
   static func plan(links: Int = 8) -> LinkPlan {
     var limits = LinkLimits()
     limits.links = links

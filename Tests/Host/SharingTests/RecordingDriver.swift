@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// A driver that only records its calls; a test sends the events to its delegate.
+/// A radio driver that records its calls. The test sends events to its delegate.
 @LoopActor
 final class RecordingDriver: RadioDriver {
   var status = RadioStatus(.ready, adapters: ["test0"])
@@ -22,14 +22,14 @@ final class RecordingDriver: RadioDriver {
     }
   }
 
-  /// The driver's calls, in order.
+  /// The calls to the driver, as text, in order.
   private(set) var orders: [String] = []
   /// The attempts to connect, each with the handler of its events.
   private(set) var links: [(id: LinkID, handler: @LoopActor (LinkEvent) -> Void)] = []
   /// The links whose handles were all released.
   fileprivate(set) var dropped: [LinkID] = []
 
-  /// The calls since the last call of this method.
+  /// Returns the calls to the driver since this method was last called.
   func takeOrders() -> [String] {
     defer { orders = [] }
     return orders
@@ -45,7 +45,7 @@ final class RecordingDriver: RadioDriver {
     note("slot \(slot): \(advertisement?.data.localName ?? "empty")")
   }
 
-  /// Reports that the content of the slots is being sent.
+  /// Reports for each slot that its content is active.
   func tellOnAir() {
     for (slot, content) in slots.sorted(by: { $0.key < $1.key }) { delegate?.onAir(content, in: slot) }
   }

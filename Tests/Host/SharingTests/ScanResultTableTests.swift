@@ -115,7 +115,7 @@ struct ScanResultTableTests {
     let oldest = BluetoothAddress(UInt64(ScanResultTable.limit))
     let reports = table.hear(Self.scanResult(9999), at: Self.at(1000))
     #expect(reports == [.lost(oldest), .sighted(Self.scanResult(9999))].map { Self.report($0) })
-    // A stranger that matches no scan evicts none of them.
+    // An advertiser that matches no scan does not evict a stored one.
     #expect(table.hear(Self.scanResult(5000, [BluetoothUUID(short: 7)]), at: Self.at(1001)) == [])
     #expect(table.loseAll().count == ScanResultTable.limit)
   }

@@ -275,7 +275,7 @@ struct SharedAirTimeTests {
     _ = house.driver.takeOrders()
     house.radio.linkDown(LinkID(1000))
     house.turn()
-    // If the service ends it meanwhile, the driver's connection is ended, because there is no link to release.
+    // If the service ends its connection during the attempt, the driver's attempt is ended, because no link exists yet.
     link.disconnect()
     #expect(house.driver.takeOrders() == ["disconnect 1000"])
     house.driver.links[0].handler(.disconnected(reason: "It was lost."))

@@ -15,7 +15,7 @@ struct SharedSetTests {
   private static let flags = AdvertisingData(flags: 6)
   private static func text(_ text: String) -> AdvertisingData { AdvertisingData(flags: 6, localName: text) }
 
-  /// A sender, a listener and their events.
+  /// A sending and a receiving node on a simulated radio, with their events.
   @LoopActor
   private final class Scene {
     let time = VirtualTime()

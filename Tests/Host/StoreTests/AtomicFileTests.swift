@@ -125,7 +125,7 @@ struct AtomicFileTests {
       let after = AtomicFile("notes", in: try fixture.disk.openDirectory("/state"), version: 1)
       let read = try after.read()?.value ?? []
       #expect(generations[written...].prefix(2).contains(read), "call \(number)")
-      // The next write succeeds whatever files were left behind.
+      // A later write succeeds, whichever temporary files the interrupted one has left.
       try after.write("fourth".utf8)
       #expect(try after.read()?.value == Array("fourth".utf8))
       #expect(!fixture.disk.names(in: "/state").contains("notes.new"))

@@ -8,9 +8,9 @@ import Testing
 /// The spool's owner retries failed operations, and the power may be lost at any time after a failure.
 @Suite("Disk faults followed by a power loss")
 struct SpoolFailureTests {
-  /// The faults, from a call of the disk on.
+  /// The kinds of disk faults, which begin at a chosen disk call.
   enum Fault: CaseIterable, Sendable {
-    /// One call.
+    /// A single call fails.
     case once
     /// The call and the next thirty, so that the reaction to the failure fails as well.
     case forAWhile
@@ -30,16 +30,16 @@ struct SpoolFailureTests {
     }
   }
 
-  /// The stages of a credential: it is put, accepted by a mark or by a second put, and removed.
+  /// The ways in which a record is stored, accepted and removed: by a changed mark, or by a second `put`.
   enum Life: CaseIterable, Sendable { case marked, putAgain, putAccepted }
 
   /// A record whose owner retries each operation, as the credential store does.
   struct Owner {
     let spool: RecordSpool
     let id: SpoolID
-    /// The state that was reported to the owner as stored: absent, or a mark.
+    /// The last state that the store confirmed to the owner: a mark, or nil if the record is absent.
     var known: UInt8?
-    /// Other possible states since an operation was begun.
+    /// Further states that are possible because an unconfirmed operation may have taken effect.
     var possible: Set<UInt8?> = [nil]
     var retries = 0
 

@@ -9,9 +9,9 @@ struct SpoolPowerLossTests {
   /// Operations of a run before the power loss.
   struct Run {
     var entries: [SpoolID: SpoolRecord] = [:]
-    /// Puts that returned.
+    /// Records whose `put` has returned.
     var kept: Set<SpoolID> = []
-    /// Removals that began, and removals that returned.
+    /// Records whose removal has begun; `gone` has those whose removal has returned.
     var leaving: Set<SpoolID> = []
     var gone: Set<SpoolID> = []
     /// Requested dates, and the records that were redated.

@@ -21,7 +21,7 @@ private final class Stand {
   let wire: FakeStream
   let client: WebSocketClient
   private(set) var events: [WebSocketClient.Event] = []
-  /// What the client sent before the proxy had accepted the request.
+  /// The bytes that the client sent before the proxy had accepted its request.
   private(set) var beforeProxy: [UInt8] = []
   /// Frames that the server has received, decrypted.
   private(set) var frames: [UInt8] = []
@@ -130,7 +130,7 @@ private final class Stand {
   }
 }
 
-/// Counts look-ups, and finds nothing.
+/// A resolver that counts look-ups and never returns an address.
 @LoopActor
 private final class NoNames: HostResolving {
   private(set) var count = 0

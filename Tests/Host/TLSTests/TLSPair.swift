@@ -12,7 +12,7 @@ struct TLSPair {
   let server: TLSSession
   private(set) var clientEvents: [TLSEvent] = []
   private(set) var serverEvents: [TLSEvent] = []
-  /// Everything that went over the wire, in both directions.
+  /// All bytes that client and server have sent, in order.
   private(set) var recorded: [UInt8] = []
 
   init(
@@ -26,7 +26,7 @@ struct TLSPair {
     server = try TLSSession(servers, .server(key: serverKey), at: .zero)
   }
 
-  /// Carries bytes until both sides are silent.
+  /// Exchanges bytes until neither side has any to send.
   ///
   /// - Parameter portion: how many bytes arrive at once.
   mutating func run(portion: Int = .max) {

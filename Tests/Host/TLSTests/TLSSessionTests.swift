@@ -54,7 +54,7 @@ struct TLSSessionTests {
       pair.run()
       pair.client.finish()
       let end = pair.client.takeOutgoing()
-      // The beginning of a record.
+      // The beginning of a TLS record, whose rest never arrives.
       let more: [UInt8] = [23, 3, 3, 0x40, 0]
       if isTogether {
         #expect(pair.server.receive((end + more)[...]) == [.ended, .failed(.failed)])
@@ -156,7 +156,7 @@ struct TLSSessionTests {
     #expect(server.takeOutgoing().first == 20)
   }
 
-  /// The handshake messages of unencrypted records.
+  /// Splits unencrypted TLS records into handshake messages.
   private static func handshakeMessages(_ bytes: [UInt8]) -> [[UInt8]] {
     var content: [UInt8] = []
     var rest = bytes[...]

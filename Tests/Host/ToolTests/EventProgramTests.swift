@@ -11,7 +11,7 @@ import Testing
 struct EventProgramTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A worker whose work a test performs.
+  /// A worker whose work the test executes explicitly.
   @LoopActor
   private final class HandWorker: Offloading {
     private var work: [@LoopActor () -> Void] = []

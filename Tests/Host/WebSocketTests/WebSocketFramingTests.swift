@@ -3,7 +3,7 @@ import Testing
 
 @testable import WebSocket
 
-/// A client's frame, made by hand.
+/// Encodes a masked frame of a client.
 private func frame(
   _ opcode: UInt8, _ payload: [UInt8], isFinal: Bool = true, reserved: UInt8 = 0, isMasked: Bool = true
 ) -> [UInt8] {
@@ -102,7 +102,7 @@ struct WebSocketFramingTests {
   ]
   /// A message begins before the last one ended.
   private static let newMessage: [UInt8] = frame(2, [1], isFinal: false) + frame(2, [2])
-  /// A length of 5 in the form of two octets.
+  /// A frame with the length 5 in the extended form of two octets, which RFC 6455 forbids for short payloads.
   private static let longForm: [UInt8] = [0x82, 0xFE, 0, 5, 0, 0, 0, 0, 1, 2, 3, 4, 5]
 
   @Test("WebSocket input that violates the protocol closes the connection with code 1002", arguments: Self.broken)
@@ -125,7 +125,7 @@ struct WebSocketFramingTests {
     #expect(server.receive(first) == [])
     #expect(server.receive(frame(0, [1])) == Self.closing(1009))
     let other = WebSocketFraming(role: .server, random: SeededRandom(seed: 1))
-    // The first octet of the payload is enough.
+    // The length in the header suffices to refuse the message, before its payload arrives.
     #expect(other.receive(frame(2, limit + [1]).prefix(15)) == Self.closing(1009))
   }
 

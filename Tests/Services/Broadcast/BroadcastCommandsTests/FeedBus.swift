@@ -11,9 +11,9 @@ final class FeedBus {
   private let stand: StandInService
   private var feed: ExportedObject?
 
-  /// Number, peer, text and signal.
+  /// The stored messages of the stand-in, each with number, peer words, text and RSSI.
   var messages: [(number: UInt64, peer: String, text: String, rssi: Int16)] = []
-  /// The signal that follows a sent message; nil for none.
+  /// The signal that the stand-in sends after a message was queued; nil for none.
   var outcome: (signal: String, arguments: [DBusValue])? = ("MessageSent", [])
   private(set) var limit: UInt32 = 2
 
@@ -52,7 +52,7 @@ final class FeedBus {
       BroadcastNames.interface, audience: .everybody,
       methods: [
         stand.method("Send", ["s"], out: ["t"]) { [weak self] _ in
-          // A message of a different program is reported before the command's own.
+          // The command must ignore this signal, which is about a message of another program.
           self?.emit("MessageSent", [.uint64(6)])
           if let outcome = self?.outcome { self?.emit(outcome.signal, [.uint64(7)] + outcome.arguments) }
           return [.uint64(7)]

@@ -13,12 +13,13 @@ struct FeedCrowdTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let people = 200
-  /// Packets per message; 40 at the full rate.
+  /// Number of packets per message. At the real rate a message is sent in 40 packets.
   private static let copies = Extent.of(4, all: 40)
   /// Messages per person: ten minutes of them.
   private static let rounds = Extent.of(10, all: 100)
 
-  /// 6 s in which each person sends one message, and the spoofer sends his from 6,000 addresses.
+  /// Simulates 6 s in which each of the senders sends one message, and the attacker sends messages from 6,000
+  /// addresses.
   @LoopActor
   private static func round(
     _ plaza: Plaza, _ number: Int, spoofed: inout UInt64, isSpoofed: Bool, strangers: Range<Int>
@@ -26,7 +27,7 @@ struct FeedCrowdTests {
     let step = Duration.microseconds(Int64(4_000_000 / copies))
     for copy in 0..<copies {
       for person in 0..<people { plaza.hear("~\(number % 10)round \(number)", from: UInt64(0xA_0000 + person)) }
-      // Newcomers send one message each.
+      // Several new peers send one message each.
       for stranger in strangers { plaza.hear("~0newcomer", from: UInt64(0xC_0000 + stranger)) }
       let isLast = copy == copies - 1
       let share = isSpoofed ? 6000 / copies + (isLast ? 6000 % copies : 0) : 0
@@ -47,7 +48,7 @@ struct FeedCrowdTests {
     plaza.air.conditions.advertisingLoss = 0.02
     let stall = plaza.add()
     var spoofed: UInt64 = 0
-    // The people meet before the spoofer arrives: 20 new peers a second.
+    // The senders become known before the attack begins, at 20 new peers a second.
     for _ in 0..<12 {
       for person in 0..<Self.people { plaza.hear("~9hello", from: UInt64(0xA_0000 + person)) }
       plaza.time.advance(by: .seconds(1))

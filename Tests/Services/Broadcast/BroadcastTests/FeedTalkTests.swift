@@ -185,7 +185,7 @@ struct FeedTalkTests {
     plaza.time.advance(by: .seconds(1))
     #expect(service.state == .degraded && !service.isListening)
     #expect(service.reason.contains("does not report single packets"))
-    // The message would occupy a slot without effect.
+    // A service that cannot receive packets refuses messages, which would occupy a slot in vain.
     do throws(BroadcastService.Refusal) {
       _ = try service.send("hello")
       Issue.record("taken")

@@ -24,7 +24,7 @@ struct NotifyKeepingTests {
     }
   }
 
-  /// The name of the error; empty on success; nil without a reply.
+  /// Requests a beacon, and returns the name of the error; empty on success, nil if no reply arrived in the given time.
   @LoopActor
   private func notify(_ plaza: Plaza, _ stall: Plaza.Stall, for seconds: Int = 70) -> String? {
     var answer: String?
@@ -119,7 +119,7 @@ struct NotifyKeepingTests {
   @LoopActor
   func damaged(keepsPrevious: Bool) throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
-    // The previous file permits one more beacon.
+    // The file of the previous generation has one beacon less, so that one more would be permitted.
     let stall = plaza.add(directory: folder.path) { $0.notifyLimit = 3 }
     hear(plaza, 3, 0)
     stall.service.stop()
@@ -217,7 +217,8 @@ struct NotifyKeepingTests {
     let ear = try plaza.listen()
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
     #expect(ear.packets.isEmpty && stall.service.state == .degraded && !stall.service.reason.isEmpty)
-    // The day's budget is not spent: the next attempt fails for the disk alone.
+    // The failed attempt did not use up the day's budget: the next one fails with the disk's error and not with a spent
+    // budget.
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
   }
 
@@ -227,7 +228,7 @@ struct NotifyKeepingTests {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
     let stall = plaza.add(directory: folder.path, disk: disk) { $0.notifyLimit = 3 }
     disk.release()
-    // The first write is in progress, the second waits, and the third replaces the second.
+    // While the first write is in progress, the second one waits, and the third replaces the second.
     hear(plaza, 0, 1, 2)
     stall.service.stop()
     var isAtRest = false

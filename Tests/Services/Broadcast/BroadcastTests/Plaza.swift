@@ -93,7 +93,7 @@ final class Plaza {
       localDay: { CalendarDay(Int($0 / 86_400_000)) }, random: { SeededRandom(seed: own) })
   }
 
-  /// Ends the service of a machine and starts another one there.
+  /// Stops the service of a machine, and starts a new one with the same radio and files.
   func restart(
     _ stall: Stall, directory: String, disk: (any Offloading)? = nil,
     _ adjust: (inout BroadcastService.Settings) -> Void = { _ in }
@@ -120,7 +120,7 @@ final class Plaza {
 
   func hear(_ beacon: NotifyBeacon) { hear(beacon.bytes, from: 0xBEAC) }
 
-  /// Records everything that one listener receives, packet by packet.
+  /// Creates a node that records each received packet.
   func listen(on node: AirRadio? = nil) throws -> Ear {
     let node = node ?? air.addNode()
     let ear = Ear(SharedRadio(driver: node, scheduler: time))

@@ -12,7 +12,7 @@ import Testing
 @LoopActor
 private final class PresenceBus {
   private let stand: StandInService
-  /// The far end of the stream that `Open` returned last.
+  /// The descriptor of the peer's end of the stream that the stand-in's `Open` returned last.
   private(set) var far: Int32 = -1
 
   init() async throws {

@@ -10,7 +10,7 @@ import Thali
 
 @testable import PresenceRadio
 
-/// A program that uses the radio, with a record of what it received.
+/// A program that uses the presence radio, and records the scan results and links that it receives.
 @LoopActor
 private final class RecordingSink: PresenceSink {
   private(set) var scanResults: [(device: DeviceAddress, generation: UInt8)] = []
@@ -83,7 +83,7 @@ private final class Machine {
   func count(_ name: String) -> UInt64 { service.tallies.first { $0.name == name }?.count ?? 0 }
 }
 
-/// Receives packets in virtual time.
+/// A node of the simulated radio that records the received packets.
 @LoopActor
 private final class Observer: RadioDriverDelegate {
   private(set) var packets: [AdvertisingPacket] = []

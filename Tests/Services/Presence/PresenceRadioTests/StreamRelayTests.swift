@@ -12,14 +12,14 @@ import Testing
 struct StreamRelayTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A link whose events the test makes.
+  /// An RFCOMM link whose events the test generates.
   @LoopActor
   private final class Link: RadioStream {
     let address = BluetoothAddress(1)
     private(set) var handler: (@LoopActor (RadioStreamEvent) -> Void)?
     private(set) var sent: [UInt8] = []
     private(set) var isClosed = false
-    /// Number of bytes that the peer still accepts.
+    /// Number of further bytes that the link accepts from the relay.
     var room = Int.max
 
     func start(_ handler: @escaping @LoopActor (RadioStreamEvent) -> Void) { self.handler = handler }

@@ -13,7 +13,7 @@ import Thali
 private final class RecordingRadio {
   let connection: BusConnection
   let calls = Mailbox<String>()
-  /// The error of all answers.
+  /// The error with which the simulated `earshotd` answers all calls; nil for success.
   var refusal: DBusError?
   private(set) var caller = ""
   private var object: ExportedObject?
@@ -206,7 +206,7 @@ struct BusBluetoothTests {
     radio.calls.forget()
     time.advance(by: .seconds(5))
     _ = try await radio.calls.first { $0.hasPrefix("Scan") }
-    // A call of the bus to this connection comes behind the calls before it.
+    // The answer to this call arrives after all earlier calls were handled, because the bus keeps the order.
     _ = try await setup.connection.call(radio.connection.uniqueName ?? "", "/", "org.freedesktop.DBus.Peer", "Ping")
     #expect(radio.calls.all.filter { $0 == "Silence" }.count == 2)
   }

@@ -8,7 +8,7 @@ import Thali
 
 @testable import Presence
 
-/// Bluetooth of several services on the event loop: advertisements, and links as pairs of sockets.
+/// Simulated Bluetooth between several presence services on the event loop. Links are pairs of sockets.
 @LoopActor
 final class Neighbourhood {
   private(set) var radios: [NeighbourRadio] = []
@@ -32,7 +32,7 @@ final class NeighbourRadio: PresenceBluetooth {
   private(set) var isScanning = false
   /// Links that this radio opened.
   private(set) var connections = 0
-  /// Whether links are refused.
+  /// Whether this radio accepts no links.
   var isDeaf = false
   /// Records the bytes of the links that this radio opens.
   var recorder: LinkRecorder?
@@ -52,7 +52,7 @@ final class NeighbourRadio: PresenceBluetooth {
     for radio in neighbourhood.radios where radio !== self { radio.sight(self) }
   }
 
-  /// Sends the advertisement again, as a radio does all the time.
+  /// Repeats the present advertisement once, as a real radio does continuously.
   func repeatAdvertisement() {
     if let generation { advertise(generation: generation) }
   }
@@ -92,7 +92,7 @@ final class NeighbourRadio: PresenceBluetooth {
   }
 }
 
-/// A stranger within range, who records the bytes of links, both ways.
+/// An observer within range that records the bytes of links in both directions.
 @LoopActor
 final class LinkRecorder {
   private var streams: [SocketStream] = []
@@ -104,7 +104,7 @@ final class LinkRecorder {
     return recorded
   }
 
-  /// Passes the bytes of one socket to another one, and back.
+  /// Forwards all bytes between two sockets, in both directions.
   func join(_ first: Int32, _ second: Int32) {
     let pair = (SocketStream(owning: first), SocketStream(owning: second))
     streams += [pair.0, pair.1]
@@ -117,7 +117,7 @@ final class LinkRecorder {
       switch event {
       case .received(let bytes):
         self?.recorded += bytes
-        // The tests send less than the buffer holds.
+        // The result is ignored, because the tests send less than the buffer holds.
         other.send(bytes[...])
       case .ended, .closed:
         other.finish()

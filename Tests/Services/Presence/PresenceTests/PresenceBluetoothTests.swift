@@ -10,7 +10,7 @@ import Thali
 
 @testable import Presence
 
-/// Two services that have only Bluetooth, and have met.
+/// Two presence services that reach each other over Bluetooth only. The second one has recognised the first.
 @LoopActor
 struct BluetoothPair {
   let neighbourhood = Neighbourhood()
@@ -155,7 +155,7 @@ struct RFCOMMLinksTests {
   private final class LinksInVirtualTime {
     let time = VirtualTime()
     let beacons = Mailbox<DeviceAddress>()
-    /// What becomes of streams that begin with a TLS handshake, and their number.
+    /// Called with each stream that begins with a TLS handshake. The default closes the stream.
     var onTLS: @LoopActor (SocketStream) -> Void = { $0.close() }
     private(set) var handshakes = 0
     /// Whether attempts to make a link wait in `attempts`; otherwise they fail.
@@ -176,7 +176,7 @@ struct RFCOMMLinksTests {
 
     func count(_ name: String) -> UInt64 { links.tallies.first { $0.name == name }?.count ?? 0 }
 
-    /// A peer with this address connects.
+    /// Opens a link as a peer with this address, and returns the peer's end.
     func connect(_ address: UInt64 = 1) -> LinkEnd {
       let ends = NeighbourRadio.pair()
       links.accept(ends.1, from: DeviceAddress(address))
@@ -312,7 +312,7 @@ struct RFCOMMLinksTests {
     var programs: [ProgramEnd] = []
     world.onTLS = { stream in
       let program = ProgramEnd(stream)
-      // More than the kernel buffers, and less than all buffers of the link hold.
+      // The amount exceeds the kernel's buffers, but not all buffers of the link together.
       program.send([UInt8](repeating: 7, count: 560_000))
       programs.append(program)
     }
@@ -363,7 +363,7 @@ struct RFCOMMLinksTests {
     let end = world.connect()
     end.stream.send([1])
     #expect(try await end.received.next() == [0])
-    // Requests that never end.
+    // The requests are incomplete, so that their streams stay open.
     for channel in 1...5 {
       end.stream.send([UInt8(channel << 3), 0, UInt8(channel << 3 | 2), 1, UInt8(ascii: "G")])
     }
@@ -395,7 +395,7 @@ struct RFCOMMLinksTests {
     var streams: [SocketStream] = []
     world.onTLS = { stream in
       streams.append(stream)
-      // The receiver reads what there is and closes.
+      // The receiver reads the first bytes and closes its end.
       stream.start { [weak stream] event in if case .received = event { stream?.close() } }
     }
     let end = world.connect()

@@ -75,7 +75,7 @@ struct PresenceFloodTests {
         attack()
         time.advance(by: .milliseconds(50))
         if step % 20 == 0 { annasRadio.repeatAdvertisement() }
-        // What the strangers have sent arrives.
+        // One loop iteration, in which the bytes of the attackers arrive.
         EventLoop.shared.soon { turns.put(true) }
         _ = try await turns.next()
         check()
@@ -84,7 +84,7 @@ struct PresenceFloodTests {
       return heap[1] - heap[0]
     }
 
-    /// A stranger's end of a pair of sockets. The last 100 stay open.
+    /// Creates a pair of sockets for an attacker's connection. The attacker's ends of the last 100 stay open.
     func stranger() -> (stream: SocketStream, descriptor: Int32) {
       let ends = NeighbourRadio.pair()
       let stream = SocketStream(owning: ends.0)
@@ -160,7 +160,7 @@ struct PresenceFloodTests {
     network.time.advance(by: .seconds(1))
     try #require(ben.isNearby(annaForBen.id))
 
-    // Announcements that are in order, and for somebody else.
+    // The announcements are valid, but have no beacon for these machines.
     var random = SeededRandom(seed: 2)
     var strangers = KnownPeers(own: try Secp256k1.PrivateKey(randomFrom: &random))
     let recipient = try strangers.add(try Secp256k1.PrivateKey(randomFrom: &random).publicKey)

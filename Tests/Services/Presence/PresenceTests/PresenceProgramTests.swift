@@ -69,7 +69,7 @@ private final class PresenceProcess {
     return values.first?.unwrapped ?? .string("")
   }
 
-  /// The names of the peers by their objects' paths.
+  /// Reads the known peers from the bus: the name of each, by the path of its object.
   func peers() async throws -> [String: String] {
     let values = try await client.call(
       PresenceAdaptor.busName, PresenceAdaptor.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")

@@ -182,7 +182,7 @@ struct PresenceServiceTests {
       meeting.anna.silence()
       meeting.network.time.advance(by: .seconds(1))
     }
-    // Behind the constant prefix of the public key and the mark of its point, and without the expiration.
+    // Compared are the bytes after the constant prefix of the public key, without the expiration.
     func windows(_ bytes: [UInt8]) -> Set<[UInt8]> {
       var found: Set<[UInt8]> = []
       for part in [bytes[24..<88], bytes[96...]] {

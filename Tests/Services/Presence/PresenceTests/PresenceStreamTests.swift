@@ -10,7 +10,7 @@ import Thali
 
 @testable import Presence
 
-/// A program that sends back what it receives, on a port of the loopback interface.
+/// An echo server on a port of the loopback interface.
 @LoopActor
 final class EchoProgram {
   private var listener: TCPListener?
@@ -87,7 +87,7 @@ final class ProgramEnd {
   }
 }
 
-/// Two services that have met: anna announces herself to ben, who has noticed it.
+/// Two presence services: `anna` announces herself to `ben`, who has recognised her.
 @LoopActor
 struct PresencePair {
   let anna: PresenceService
@@ -232,7 +232,7 @@ struct PresenceStreamTests {
     end.send([1, 2, 3])
     _ = try await end.ends.next()
     #expect(end.received == [1, 2, 3])
-    // On a slow machine the 3 s of the strangers may be over before.
+    // On a slow machine, attackers may be disconnected by the time limit of 3 s before they are evicted.
     let evicted = await Self.count("EvictedHandshakes", of: pair.anna)
     let silent = await Self.count("SilentHandshakes", of: pair.anna)
     #expect(evicted + silent > 0)
@@ -347,7 +347,7 @@ struct PresenceStreamTests {
     let route = try #require(pair.ben.routes(to: pair.annaForBen.id).first)
     let client: WireClient
     switch number {
-    // Without a common suite, and with TLS 1.1.
+    // The two cases are a ClientHello without a common cipher suite, and one of TLS 1.1.
     case 40: client = try WireClient(route, hello: WireClient.hello(version: 3, suite: 0x2F))
     case 70: client = try WireClient(route, hello: WireClient.hello(version: 2, suite: 0xAB))
     case 115: client = try WireClient(route, identity: String(repeating: "A", count: 192), key: route.key)
@@ -418,7 +418,7 @@ struct PresenceStreamTests {
   }
 }
 
-/// A client that records what a service sends.
+/// A TLS client that records the bytes that the service sends.
 @LoopActor
 private final class WireClient {
   private struct NoNetwork: Error {}
@@ -431,13 +431,13 @@ private final class WireClient {
   private var first: [UInt8] = []
   private var stream: SocketStream?
 
-  /// Sends these bytes only.
+  /// Creates a client that sends only these bytes.
   init(_ route: PresenceStreams.Route, hello: [UInt8]) throws {
     first = hello
     try connect(route)
   }
 
-  /// Makes a handshake.
+  /// Creates a client that performs a TLS handshake.
   init(_ route: PresenceStreams.Route, identity: String, key: SecretBytes) throws {
     let context = try #require(TLSContext(isServer: false))
     let session = try TLSSession(context, .client(identity: identity, key: key), at: .zero)

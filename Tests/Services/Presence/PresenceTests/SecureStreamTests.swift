@@ -52,7 +52,7 @@ struct SecureStreamTests {
 
     func flush() { peer.send(session.takeOutgoing()[...]) }
 
-    /// Lets the peer leave in the kernel what the server sends.
+    /// Stops the peer from reading, so that the server's bytes stay in the kernel's buffers.
     func stopReading() { peer.pauseReading(true) }
 
     func sendRaw(_ bytes: [UInt8]) { peer.send(bytes[...]) }
@@ -113,7 +113,7 @@ struct SecureStreamTests {
   func behindTheEnd() async throws {
     let stand = try Stand()
     _ = try await stand.events.first { $0 == .connected }
-    // The server has the last message of the handshake before the client.
+    // The server completes the handshake before the client.
     _ = try await stand.atPeer.first { if case .established = $0 { true } else { false } }
     stand.session.finish()
     stand.flush()

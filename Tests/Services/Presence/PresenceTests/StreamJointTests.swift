@@ -8,7 +8,7 @@ import Testing
 
 @Suite("StreamJoint: two joined streams, of which one hangs up")
 struct StreamJointTests {
-  /// A stream that records what its owner does.
+  /// A stream that records the calls of its owner.
   @LoopActor
   private final class Side: JoinedStream {
     private(set) var sent: [UInt8] = []

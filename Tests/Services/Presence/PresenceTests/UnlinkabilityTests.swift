@@ -16,7 +16,7 @@ import Thali
 struct UnlinkabilityTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// All runs of `size` octets.
+  /// All subsequences of `size` consecutive bytes in the records.
   private static func windows(_ records: [[UInt8]], of size: Int = 8) -> Set<[UInt8]> {
     var found: Set<[UInt8]> = []
     for record in records where record.count >= size {
@@ -43,7 +43,7 @@ struct UnlinkabilityTests {
     _ = try services[0].know("ben", services[1].keyText, in: network)
     _ = try services[1].know("anna", services[0].keyText, in: network)
     _ = try services[2].know("dora", services[3].keyText, in: network)
-    // The address is in every packet; everybody can see it.
+    // The network address is part of every packet, so it is left out of the comparison.
     func record(_ host: Int, _ peer: String) throws -> [[UInt8]] {
       let before = network.hosts[host].recorded.count
       try services[host].announce(to: [peer], seconds: 600)

@@ -8,12 +8,12 @@ import Thali
 
 @testable import Presence
 
-/// A network in virtual time, on which services meet.
+/// A simulated local network in virtual time, which connects several presence services.
 @LoopActor
 final class VirtualNetwork {
   let time = VirtualTime()
   private(set) var hosts: [VirtualHost] = []
-  /// The answers of addresses at which there is no host.
+  /// Responses to requests for beacons at addresses without a host, for invented announcements.
   var strangers: [NetworkAddress: BeaconResponse] = [:]
 
   /// A service on the network, with a key of its own.
@@ -46,7 +46,7 @@ final class VirtualHost: PresenceNetwork {
   var stock: (@LoopActor () -> HTTPAnswer.Stock)?
   private(set) var isServing = false
   private(set) var isPaused = false
-  /// Everything that was sent or served.
+  /// All bytes that this host has sent or served, in order.
   private(set) var recorded: [[UInt8]] = []
 
   init(_ network: VirtualNetwork, number: UInt32) {

@@ -74,7 +74,7 @@ struct SessionTests {
   func connectLimit() async throws {
     let (process, service, _) = try await Self.stand()
     defer { process.close() }
-    // A server that takes connections and says nothing.
+    // A server that accepts connections and sends nothing.
     let path = process.folder.path("mute.sock")
     var mute: [any StreamConnection] = []
     let listening = try SocketListener().listen(at: path, mode: 0o600) { connection, _ in mute.append(connection) }
@@ -122,7 +122,7 @@ struct SessionTests {
     let fetched = try await process.client.call(SocialProcess.name, path, Self.interface, "Fetch", [.string(sum)])
     let blob = try fetched.first?.asDescriptor?.contents() ?? []
     #expect(String(decoding: blob.suffix(5), as: UTF8.self) == "hello")
-    // Each blob is returned once.
+    // `Fetch` returns each blob only once.
     await #expect(throws: DBusError.self) {
       try await process.client.call(SocialProcess.name, path, Self.interface, "Fetch", [.string(sum)])
     }

@@ -10,7 +10,7 @@ import Testing
 struct SocialKillTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Requests that are under way at a time.
+  /// Number of requests that are unanswered at one time.
   private static let width = 4
 
   /// A blob of the test: a small one is a row, a large one a file.
@@ -103,7 +103,7 @@ struct SocialKillTests {
       for note in notes { sums.append(try await process.put(note.name, note.content)) }
       let answers = try await Self.run(process, killAfter: round + 1) { number in
         guard number < notes.count / 2 * 3 else { return nil }
-        // Each third request collects what was removed before it.
+        // Each third request is a collection, which purges the blobs that earlier requests removed.
         return number % 3 == 2
           ? ("Collect", [.uint64(0), .bool(false)])
           : ("Remove", [.string(notes[number / 3 * 2 + number % 3].name)])

@@ -3,7 +3,7 @@ import Loop
 import TestSupport
 import Testing
 
-/// The commands of `docs/social.md`, run as they stand there.
+/// Runs the commands of `docs/social.md` unchanged.
 @Suite("The documentation of the social server", .serialized)
 struct SocialPageTests {
   init() { EventLoop.shared.runInBackground() }

@@ -22,7 +22,7 @@ private final class OneName: HostResolving {
   }
 }
 
-/// A client, and what it reports.
+/// A client of the social server, with a record of its events.
 @LoopActor
 private final class Visitor {
   let client: SocialClient

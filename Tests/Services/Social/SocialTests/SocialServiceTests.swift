@@ -53,7 +53,7 @@ struct SocialServiceTests {
       for number in 0..<5 { try client.exec("blob", "note\(number)", input: "text") }
     }
     stand.clock.run()
-    // Nothing is acknowledged before the store has it.
+    // No request is acknowledged before the store has committed it.
     #expect(clients.map(\.answers.count) == answered)
     settle()
     #expect(
@@ -174,10 +174,10 @@ struct SocialServiceTests {
     stand.service.accept(client.stream, address: "user 1")
     try client.logIn()
     stand.clock.run()
-    // The login did not fail for a reason of the client's.
+    // The login failed because of the store, so it does not count as a failed login of the client.
     #expect(stand.troubles == [.full] && stand.service.counters.failedLogins == 0)
     let other = try stand.client()
-    // A mark is pushed and not stored.
+    // A mark is pushed to sessions, but not stored.
     try other.exec("mark", "1", "2")
     try other.exec("blob", other.user.hex, input: "x")
     stand.clock.run()

@@ -15,7 +15,7 @@ final class SocialStand<Store: BlobStore> {
   let service: SocialService<Store>
   let worker: StoreWorker<Store>
   private let encryption: X25519.PrivateKey
-  /// The operator of the machine.
+  /// The login under which the operator of this machine makes requests.
   var `operator`: Login { Login(UserKey(encryption.publicKey), .admin) }
   private let nonce = [UInt8](repeating: 7, count: 24)
   var random = SeededRandom(seed: 4)

@@ -43,7 +43,7 @@ struct SocketCheckerTests {
       #expect(whole.verdict?.word == .valid)
       let bytes = Self.check(Self.valid.map { .send([$0]) } + [.end])
       #expect(bytes.verdict == whole.verdict)
-      // A verdict does not count before the stream ends: a second verdict could follow.
+      // A verdict counts only at the end of the stream, because a second verdict could follow.
       let open = Self.check([.send(Self.valid)])
       #expect(open.verdict?.failure == .timedOut(after: .seconds(12)))
     }

@@ -49,7 +49,7 @@ private struct Watch {
     handle(.changed(path: Self.path(number), interface: "org.earshot.Credential1", values))
   }
 
-  /// A phone connects and transfers its credential.
+  /// Simulates that a phone has connected and transferred a credential.
   mutating func receive(_ number: Int, deadline: UInt64 = 0) {
     handle(.added(path: Self.path(number), properties("connected", isLive: true)))
     change(number, properties("received", isLive: true, deadline: deadline))
@@ -61,7 +61,7 @@ private struct Watch {
       .taken(path: Self.path(number), TakenCredential(properties: properties, bytes: 1234, file: "f\(number)")))
   }
 
-  /// The credentials that were to be fetched, in order.
+  /// The credentials that the model requested to fetch, in order, by the last parts of their object paths.
   var takes: [String] {
     actions.compactMap { if case .take(let path, _) = $0 { String(path.dropFirst(Self.root.count + 1)) } else { nil } }
   }

@@ -47,12 +47,12 @@ struct CompanyFaultTests {
       struck = try trial.send().transfer
     }
 
-    /// Runs this number of events, or to the end of the faulty transfer.
+    /// Runs this number of simulation events, or fewer if the faulty transfer ends before.
     func run(events: Int) {
       for _ in 0..<events where struck.isLive { hall.time.runNext() }
     }
 
-    /// Expects that the company's credential arrives intact, and that its wallet is notified.
+    /// Expects that the credential of the undisturbed transfer arrives intact, and that its wallet gets the verdict.
     func expectCompany() {
       let ended = hall.time.run(until: { !company.isLive }, limit: .seconds(60))
       let error = company.error?.sentence ?? ""

@@ -97,7 +97,7 @@ struct CrowdTests {
     }
   }
 
-  /// All requests by which a second wallet could be noticed.
+  /// Makes all requests by which a second wallet could disturb the first one's transfer.
   @LoopActor
   private static func barge(in phone: Phone) {
     phone.write([1], to: .transferReportRequest, as: .command)

@@ -72,7 +72,7 @@ struct HostileWalletTests {
             let script = try make(&dice, hall.verifier.connectionURI)
             phone.connect(mtu: [185, 185, 185, 185, 517, 67, 23, nil][dice.below(8)], subscribing: false)
             for write in script { phone.write(write.value, to: write.to, as: write.kind) }
-            // Some disconnect during the transfer, some wait for the answer.
+            // Random time until the wallet disconnects: during the transfer, or only after the answer.
             let patience = Duration.milliseconds([100, 150, 200, 3000, 75_000][dice.below(5)])
             hall.time.run(until: { phone.isThrough }, limit: .milliseconds(1000))
             hall.time.run(until: { !phone.isConnected }, limit: patience)

@@ -18,7 +18,7 @@ final class Impostor: GATTServerDelegate {
   private var advertisement: Registration?
   private var timers: [Registration] = []
   private var left: Int
-  /// How often a request is refused, and how often a valid answer is given, in tenths.
+  /// Probabilities, in tenths, with which the impostor refuses a request, and gives a valid answer.
   private let refusals: Int
   private let sense: Int
 

@@ -6,9 +6,9 @@ import Loop
 /// A filter of the simulated radio that affects one of the packets it inspects, or all from that one on.
 @LoopActor
 final class Striker {
-  /// Whether it has affected a packet.
+  /// Whether the filter has affected a packet.
   private(set) var hasStruck = false
-  /// Number of inspected packets.
+  /// Number of packets that the filter has inspected.
   private(set) var count = 0
 
   private let number: Int

@@ -109,7 +109,7 @@ public final class HangingDisk: Offloading {
 
   init(_ time: VirtualTime) { self.time = time }
 
-  /// Number of operations that do not end.
+  /// Number of disk operations that are being held.
   public var underWay: Int { waiting.count }
 
   public func offload<Value: Sendable>(

@@ -109,7 +109,7 @@ public final class Hall {
     return (transfer, finish(transfer, limit: limit))
   }
 
-  /// Whether the last received credential equals this one, byte for byte. (A direct comparison would print both.)
+  /// Whether the last received credential equals this one, byte for byte. A failed direct comparison would print both.
   public func hasReceived(_ credential: [UInt8]) -> Bool { received.last == credential }
 
   /// The kiosk's side of the last transfer.

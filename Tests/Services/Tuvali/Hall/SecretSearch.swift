@@ -33,7 +33,7 @@ public enum SecretSearch {
     }
   }
 
-  /// Secrets that two sides of Tuvali derive from each other's keys: the shared secret, and the two session keys.
+  /// Secrets that wallet and verifier derive from each other's keys: the shared secret, and the two session keys.
   ///
   /// - Parameters:
   ///   - own: private keys of one side.

@@ -91,7 +91,7 @@ final class FakeRelay {
   }
 
   let clock: HandClock
-  /// Whether the proxy accepts connections.
+  /// Whether the SOCKS proxy accepts connections.
   var isThere = true
   /// The relay loses each event, and accepts it nevertheless.
   var swallows = false
@@ -120,7 +120,7 @@ final class FakeRelay {
     return connection.stream
   }
 
-  /// Ends all connections.
+  /// Closes all connections of clients.
   func hangUp() {
     let all = connections.values
     connections = [:]

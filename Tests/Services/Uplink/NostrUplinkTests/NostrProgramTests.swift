@@ -126,7 +126,7 @@ struct NostrProgramTests {
     process.end(SIGKILL)
     #expect(try await process.start() == key)
     #expect(try await process.property("Waiting") == .uint32(2))
-    // The node hands everything over again.
+    // After a restart the node passes its contacts and messages again.
     #expect(await process.error("Contacts", .strings([npub])) == "")
     #expect(await process.error("Send", .string("m"), .string("message"), .string(npub), .string("x"), Self.now) == "")
     #expect(try await process.property("Waiting") == .uint32(2))

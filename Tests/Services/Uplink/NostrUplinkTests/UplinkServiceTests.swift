@@ -182,7 +182,7 @@ struct UplinkServiceTests {
     ann?.mesh.attach(as: "node")
     ann?.setContacts([bob.key])
     #expect(ann?.send(Self.packet, to: bob.key, as: "r", kind) == [nil])
-    // The process ends without a stop.
+    // A copy of the folder is what a killed process would leave.
     let copy = try ScratchFolder()
     try folder.copy("state", to: copy)
     ann = nil

@@ -25,7 +25,7 @@ final class FakeMesh: MeshPort {
 
   func start(key: String) { keys.append(key) }
 
-  /// The node answers the request to attach.
+  /// Answers the uplink's request to attach as the node with this peer ID.
   func attach(as node: String) {
     isAttached = true
     onRequest?(.changed)
@@ -42,7 +42,7 @@ final class FakeMesh: MeshPort {
   func stop() { onRequest = nil }
 }
 
-/// No names are looked up.
+/// A resolver that fails every look-up, because relays are reached through the proxy.
 @LoopActor
 final class NoNames: HostResolving {
   func resolve(_ name: String, then: @escaping @LoopActor (Result<[String], HostFailure>) -> Void) {
@@ -104,7 +104,7 @@ final class UplinkStand {
     clock.run()
   }
 
-  /// Hands a packet over.
+  /// Passes a packet to the uplink, as the node does.
   ///
   /// - Returns: the errors of the answers: nil for success.
   @discardableResult
