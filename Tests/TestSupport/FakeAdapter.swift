@@ -1,6 +1,6 @@
 import DBus
 
-/// An adapter of `FakeBlueZ`.
+/// A simulated Bluetooth adapter of `FakeBlueZ`.
 public struct FakeAdapter {
   public let address: String
   public internal(set) var isPowered: Bool

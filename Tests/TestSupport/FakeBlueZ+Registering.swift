@@ -232,7 +232,7 @@ extension FakeBlueZ {
     }
   }
 
-  /// Facts: bluez.md section 6.
+  /// Whether bluetoothd 5.66 accepts these advertisement properties. Facts: bluez.md section 6.
   private static func canBeParsed(_ values: [String: DBusValue]) -> Bool {
     guard let type = values["Type"]?.asString, ["peripheral", "broadcast"].contains(type) else { return false }
     if type == "broadcast", values["LocalName"] != nil || values["Discoverable"] != nil { return false }

@@ -51,7 +51,7 @@ public final class FakeController: RawSocket {
 
   public init() {}
 
-  /// The privilege for `KernelHCI`.
+  /// The privilege that a test passes to `KernelHCI`: CAP_NET_RAW is in effect while its argument runs.
   public var privilege: RawPrivilege {
     { [weak self] (body) throws(HCIError) in
       self?.isPrivileged = true

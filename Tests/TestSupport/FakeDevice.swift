@@ -1,6 +1,6 @@
 import DBus
 
-/// A peer of `FakeBlueZ`.
+/// A device object of `FakeBlueZ`: a peer that bluetoothd knows.
 public struct FakeDevice {
   public internal(set) var address: String
   public internal(set) var isConnected: Bool

@@ -56,7 +56,7 @@ public final class FakePeer {
   /// The error of writes and subscriptions while `isOutdated` is true.
   public var outdatedAnswer = DBusError(
     name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x01")
-  /// The error of subscriptions.
+  /// The error with which the peer refuses subscriptions; nil to accept them.
   public var subscriptionRefusal: DBusError?
   /// The error of the next `AcquireWrite`.
   public var socketRefusal: DBusError?
@@ -70,7 +70,7 @@ public final class FakePeer {
   public var onDisconnect: @LoopActor () -> Void = {}
   /// Called before a subscription is answered.
   public var onSubscribe: @LoopActor (_ uuid: String, _ answer: @escaping @LoopActor () -> Void) -> Void = { $1() }
-  /// Answers a write.
+  /// Called with each write of the program; the test completes it with `answer`, with an error or nil.
   public var onWrite: @LoopActor (Write, _ answer: @escaping @LoopActor (DBusError?) -> Void) -> Void = { $1(nil) }
   /// All writes that the peer received, in order.
   public let writes = Mailbox<Write>()

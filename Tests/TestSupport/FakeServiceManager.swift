@@ -6,7 +6,7 @@ import Loop
 public final class FakeServiceManager {
   /// The command lines of the unit's processes.
   public var commandLines: [String]
-  /// Number of received requests.
+  /// Number of requests that the stand-in received.
   public private(set) var asked = 0
 
   private let connection: BusConnection

@@ -11,7 +11,7 @@ public final class FakeStream: StreamConnection {
   }
   /// Called with the bytes that the owner of the connection sends.
   public var onOutput: @LoopActor ([UInt8]) -> Void = { _ in }
-  /// Whether the peer reads.
+  /// Whether the peer reads, so that output is passed to `onOutput`.
   public var takesOutput = true
   public private(set) var isClosed = false
   /// Whether the owner sent something after it had closed the connection.

@@ -26,7 +26,7 @@ public struct TerminalGrid {
   /// The screen that a full-screen program will restore; nil without such a program.
   private var behind: [[Cell]]?
   private let measure: Measure
-  /// The rows that scroll.
+  /// The rows of the scrolling region.
   private var region: ClosedRange<Int>
   private var saved = (0, 0)
   private var last: Character = " "

@@ -174,10 +174,10 @@ public struct ParsedCommand: Sendable, Equatable {
   /// The value of an option with a time shape.
   public func seconds(_ long: String) -> Duration? { value(long).flatMap { ValueShape.seconds($0) } }
 
-  /// The first argument with this name: `argument("FILE")`.
+  /// The first value of the argument with this name, for example `argument("FILE")`; nil if it was not given.
   public func argument(_ name: String) -> String? { arguments[name]?.first }
 
-  /// All arguments with this name.
+  /// All values of the argument with this name, in order; empty if it was not given.
   public func arguments(_ name: String) -> [String] { arguments[name] ?? [] }
 }
 

@@ -5,7 +5,7 @@ public struct Command: Sendable, Equatable {
   public let name: String
   /// A description, one line.
   public let summary: String
-  /// Further information, in paragraphs.
+  /// Further paragraphs of the help text, below the summary.
   public let details: [String]
   public let options: [Option]
   public let arguments: [Argument]
@@ -96,7 +96,7 @@ public enum ValueShape: Sendable, Equatable {
   case text(String)
   /// A path of a file or directory.
   case file(String)
-  /// A whole number.
+  /// A whole number in this range.
   case integer(String, ClosedRange<Int>)
   /// A time in seconds, with at most nine digits after the point.
   case seconds(String)

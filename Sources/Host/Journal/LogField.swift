@@ -14,7 +14,7 @@ public enum LogField: Sendable, Equatable {
   case error(String)
   /// The adapter: `hci0`.
   case adapter(String)
-  /// A link.
+  /// The number of a link of the radio.
   case link(LinkID)
   /// The unique bus name of a program: `:1.42`.
   case client(String)

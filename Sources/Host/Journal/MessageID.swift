@@ -155,7 +155,7 @@ extension MessageID {
     Local programs can reach the service again.
     """)
 
-  /// All common message IDs.
+  /// The common message IDs of daemons with a radio.
   public static let house: [MessageID] = [
     .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .pairingAsked, .scanRestarted,
     .linksSlow, .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost,

@@ -30,7 +30,7 @@ struct TerminalLine {
     }
   }
 
-  /// Formats `HH:MM:SS.mmm`.
+  /// Formats the local time as `HH:MM:SS.mmm`.
   private static func clock(_ time: timespec) -> String {
     let milliseconds = Int64(time.tv_nsec / 1_000_000)
     let clock = LocalTime.clock(UInt64(max(0, Int64(time.tv_sec)) * 1000 + milliseconds))

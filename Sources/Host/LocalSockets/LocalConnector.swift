@@ -6,7 +6,7 @@ public enum LocalStreamEvent: Sendable, Equatable {
   case received([UInt8])
   /// The program has ended its output or the connection.
   case ended
-  /// The connection failed.
+  /// The connection failed, for this reason. This is the last event.
   case failed(LocalStreamError)
 }
 

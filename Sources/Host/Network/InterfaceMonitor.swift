@@ -10,7 +10,7 @@ public final class InterfaceMonitor {
     case links, addresses, following
   }
 
-  /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
+  /// The netlink groups whose messages are received: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
   private static let eventGroups: UInt32 = 0x1 | 0x10 | 0x100
   private static let bufferSize = 32 << 10
   /// Maximum number of reads in one loop iteration.

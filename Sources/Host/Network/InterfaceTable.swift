@@ -172,7 +172,7 @@ struct InterfaceTable: Sendable {
 
   /// Flags of links (`IFF_`) and addresses (`IFA_F_`).
   enum Flag {
-    /// `IFF_UP`, `IFF_RUNNING` and `IFF_MULTICAST`.
+    /// The flags that a usable interface has: `IFF_UP`, `IFF_RUNNING` and `IFF_MULTICAST`.
     static let usable: UInt32 = 0x1 | 0x40 | 0x1000
     static let loopback: UInt32 = 0x8
     static let tentative: UInt32 = 0x40

@@ -193,7 +193,7 @@ public final class MulticastPort {
   }
 
   private static let anyAddress = [UInt8](repeating: 0, count: 4)
-  /// `IP_MULTICAST_ALL` of <linux/in.h>.
+  /// The option `IP_MULTICAST_ALL` of <linux/in.h>, which Swift does not import.
   private static let multicastAll: Int32 = 49
 
   private static func making(

@@ -2,7 +2,7 @@ import Common
 import Glibc
 import Loop
 
-/// An event of a stream.
+/// An event of a `SocketStream`.
 public enum SocketStreamEvent: Sendable, Equatable {
   /// The requested connection is established.
   case connected
@@ -126,7 +126,8 @@ public final class SocketStream {
     update()
   }
 
-  /// Stops or resumes reading.
+  /// Stops reading (true) or resumes it (false). While reading is paused, the peer can send only until the kernel's
+  /// buffers are full.
   public func pauseReading(_ isPaused: Bool) {
     guard isReadingPaused != isPaused else { return }
     isReadingPaused = isPaused

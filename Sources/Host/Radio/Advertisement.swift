@@ -15,7 +15,7 @@ public struct Advertisement: Hashable, Sendable {
   /// Time between two advertising events.
   public var interval: Duration
 
-  /// A connectable advertisement.
+  /// Creates a connectable advertisement.
   public init(
     data: AdvertisingData, scanResponse: AdvertisingData = AdvertisingData(), interval: Duration = .milliseconds(100)
   ) {

@@ -3,11 +3,11 @@ import Common
 /// A single received packet of an advertiser.
 public struct AdvertisingPacket: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// A connectable advertisement.
+    /// The packet is an advertisement to which peers can connect.
     case connectable
-    /// An advertisement that is not connectable.
+    /// The packet is an advertisement to which peers cannot connect.
     case nonConnectable
-    /// A scan response.
+    /// The packet is a scan response.
     case scanResponse
     /// An advertisement followed by its scan response, or only one of the two: the radio does not report which.
     case unknown
@@ -23,7 +23,7 @@ public struct AdvertisingPacket: Hashable, Sendable {
   public var kind: Kind
   /// The received signal strength in dBm; nil if unknown.
   public var rssi: Int?
-  /// The time of reception.
+  /// The time at which the packet was received, by the monotonic clock.
   public var time: Instant
   /// The AD structures, exactly as received.
   public var data: [UInt8]

@@ -1,7 +1,7 @@
 /// A filter for packets: bytes at an offset within an AD structure of a type, as in the kernel's advertisement monitor
 /// (Add Advertisement Patterns Monitor).
 public struct AdvertisingPattern: Hashable, Sendable {
-  /// The AD type.
+  /// The AD type of the structures that can match.
   public let type: UInt8
   /// The offset of the bytes, from the first byte after the type.
   public let offset: UInt8

@@ -19,7 +19,7 @@ public protocol AdvertisingSet: AnyObject {
     _ data: AdvertisingData, for time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Stops all broadcasts permanently.
+  /// Stops the broadcasts of this set permanently; later calls of `air` throw.
   func close()
 }
 

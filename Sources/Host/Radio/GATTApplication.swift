@@ -80,7 +80,7 @@ public struct GATTCharacteristic: Hashable, Sendable {
     self.takesAllWrites = takesAllWrites
   }
 
-  /// Whether clients can subscribe.
+  /// Whether clients can subscribe to notifications or indications of the characteristic.
   public var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
 
   /// Whether clients can write the characteristic, with or without response.

@@ -38,9 +38,9 @@ public protocol Link: AnyObject {
 }
 
 public enum WriteKind: Hashable, Sendable {
-  /// A Write Request.
+  /// A Write Request, which the peer answers.
   case request
-  /// A Write Command.
+  /// A Write Command, which the peer does not answer.
   case command
   /// A Write Command on the fastest path, or a Write Request if commands may be lost on this link. On one link, a
   /// characteristic that is written with `.stream` must not be written otherwise.
@@ -54,7 +54,7 @@ extension Link {
   public func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool { false }
 }
 
-/// An event of a `Link`.
+/// An event of a `Link`: a result of a requested operation, a value of the peer, or the end.
 public enum LinkEvent: Hashable, Sendable {
   case connected
   case discovered([GATTService])

@@ -1,6 +1,6 @@
 import Common
 
-/// An error of a radio.
+/// An error of a radio operation, with a sentence for a person.
 public enum RadioError: CodedError, Equatable {
   case advertisementTooLong(bytes: Int, limit: Int)
   /// The radio does not support the operation.

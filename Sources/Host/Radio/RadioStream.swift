@@ -47,7 +47,7 @@ public protocol RadioStream: AnyObject {
   func close()
 }
 
-/// An event of a stream.
+/// An event of a `RadioStream`.
 public enum RadioStreamEvent: Hashable, Sendable {
   /// The peer has sent these bytes, at least one.
   case received([UInt8])

@@ -30,7 +30,7 @@ public struct ScanResult: Hashable, Sendable {
   public var services: Set<BluetoothUUID> { Set(serviceUUIDs).union(serviceData.map(\.service)) }
 }
 
-/// An event of a scan.
+/// An event of a scan for advertisers.
 public enum ScanEvent: Hashable, Sendable {
   /// An advertiser was received: on its first packet, when its data changes, and at most once a second while it
   /// continues.

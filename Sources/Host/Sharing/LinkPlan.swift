@@ -58,7 +58,7 @@ struct LinkPlan: Sendable {
     case cut(LinkID)
     /// End an unused link if the peer initiated it. `cutting` or `spared` follows.
     case cutUnused(LinkID)
-    /// Begin to connect.
+    /// Begin the attempt to connect to the peer at this address.
     case attempt(ConnectionID, BluetoothAddress)
     /// Cancel an attempt that has begun; `ended` follows.
     case giveUp(ConnectionID, reason: String)

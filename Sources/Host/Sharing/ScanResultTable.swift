@@ -66,7 +66,7 @@ struct ScanResultTable: Sendable {
 
   // MARK: Advertisers
 
-  /// Handles a received advertiser.
+  /// Handles a scan result of the driver, and returns the reports to the scans that it concerns.
   mutating func hear(_ scanResult: ScanResult, at now: Instant) -> [Report] {
     let known = advertisers[scanResult.address]
     // Many advertisers that no scan requested must not displace requested ones.

@@ -7,11 +7,11 @@ import Common
 /// ```
 public struct ProgressBar: Sendable, Equatable {
   public var label: String
-  /// Transferred bytes.
+  /// Number of bytes that were transferred so far.
   public var done: Int
-  /// Total bytes, if known.
+  /// Total number of bytes; nil if unknown.
   public var total: Int?
-  /// Bytes per second, if known.
+  /// Transfer rate in bytes per second; nil if unknown.
   public var rate: Int?
 
   public init(label: String, done: Int = 0, total: Int? = nil, rate: Int? = nil) {

@@ -31,7 +31,7 @@ public struct Screen: Sendable, Equatable {
   public var invitation = ""
   /// Paragraphs at the top. Paragraphs, news and the note may contain unfiltered text of a peer.
   public var heading: [String] = []
-  /// Progress bars.
+  /// The progress bars of running transfers.
   public var bars: [ProgressBar] = []
   /// Lines that a user can select. A line that is too long is cut. If not all fit, those around the selected one are
   /// shown.

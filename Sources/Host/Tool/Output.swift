@@ -18,7 +18,7 @@ public enum Output {
     put(text + "\n", STDOUT_FILENO)
   }
 
-  /// Writes bytes unchanged.
+  /// Writes bytes unchanged to standard output.
   public static func write(_ bytes: [UInt8]) {
     put(bytes, STDOUT_FILENO)
   }

@@ -3,7 +3,7 @@ import Loop
 
 /// The complete command-line tool: the common commands and those of the services.
 public struct ToolProgram: Sendable {
-  /// The grammar of all commands.
+  /// The grammar of all commands, from which parsing, help and completion follow.
   public let grammar: Command
   private let verbs: [Verb]
   private let version: String

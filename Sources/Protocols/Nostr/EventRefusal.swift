@@ -61,7 +61,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   /// The envelope was not opened, because too many envelopes arrived, or because too many messages wait for the owner.
   case tooManyEnvelopes
-  /// A library function failed.
+  /// A function of a cryptographic library failed on this machine.
   case failed
 
   /// The name of the refusal's counter.

@@ -240,7 +240,7 @@ struct JSONCursor {
   private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 }
 
-/// Reads events from JSON.
+/// Decodes Nostr events from JSON.
 enum EventReader {
   /// The members of a JSON event that were read so far; nil for a member that did not occur.
   struct Members {

@@ -31,7 +31,7 @@ public enum NostrLimits {
   public static let appJitter = Duration.seconds(15 * 60)
   /// Maximum offset of the times of a wrap and a seal into the past: NIP-59 and the Android app.
   public static let nip59Jitter = Duration.seconds(2 * 24 * 3600)
-  /// Tolerated difference between clocks.
+  /// Tolerated difference between the clocks of sender and receiver.
   public static let clockTolerance = Duration.seconds(5 * 60)
   /// Maximum age of a received event of a geohash channel.
   public static let channelLookback = Duration.seconds(3600)

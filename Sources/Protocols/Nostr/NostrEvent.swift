@@ -66,7 +66,7 @@ public struct EventKind: RawRepresentable, Hashable, Sendable {
 public struct EventID: Hashable, Sendable, CustomStringConvertible {
   public static let size = 32
 
-  /// 32 bytes.
+  /// The hash, 32 bytes.
   public let bytes: [UInt8]
 
   init(hashing json: [UInt8]) { bytes = SHA256.hash(json) }
@@ -83,7 +83,7 @@ public struct EventID: Hashable, Sendable, CustomStringConvertible {
     self.bytes = bytes
   }
 
-  /// 64 hexadecimal digits.
+  /// The ID as 64 lower-case hexadecimal digits.
   public var hex: String { Hex.encode(bytes) }
   public var description: String { hex }
 }
@@ -102,7 +102,7 @@ public struct EventDraft: Hashable, Sendable {
     (self.author, self.createdAt, self.kind, self.tags, self.content) = (author, createdAt, kind, tags, content)
   }
 
-  /// The ID by NIP-01.
+  /// The ID of this event by NIP-01: the hash of its canonical JSON.
   public var id: EventID { EventID(hashing: canonicalJSON(.verbatim)) }
 
   /// The JSON whose hash is the ID, without white space:
@@ -142,7 +142,7 @@ public struct EventDraft: Hashable, Sendable {
 public struct NostrEvent: Hashable, Sendable {
   public let draft: EventDraft
   public let id: EventID
-  /// 64 bytes.
+  /// The BIP-340 signature of the ID, 64 bytes.
   public let signature: [UInt8]
 
   fileprivate init(draft: EventDraft, id: EventID, signature: [UInt8]) {
@@ -163,7 +163,7 @@ public struct NostrEvent: Hashable, Sendable {
 public struct ReceivedEvent: Hashable, Sendable {
   public let draft: EventDraft
   public let claimedID: EventID
-  /// 64 bytes.
+  /// The BIP-340 signature of the ID, 64 bytes.
   public let signature: [UInt8]
 
   init(draft: EventDraft, claimedID: EventID, signature: [UInt8]) {

@@ -134,7 +134,7 @@ public struct RelayAddress: Hashable, Sendable, CustomStringConvertible {
 /// The use of a connection. Each purpose has connections of its own: otherwise a relay could link this machine's
 /// key with its keys in geohash channels.
 public enum RelayPurpose: Hashable, Sendable {
-  /// Private messages.
+  /// The connection carries private messages.
   case messages
   case channel(Geohash)
 }

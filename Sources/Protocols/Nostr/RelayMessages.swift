@@ -105,7 +105,7 @@ public enum RelayMessage: Hashable, Sendable {
     case malformed
   }
 
-  /// Reads one message.
+  /// Decodes one message of a relay.
   public init(_ bytes: [UInt8]) throws(Problem) {
     guard bytes.count <= NostrLimits.messageBytes else { throw .tooLong }
     do throws(JSONCursor.Problem) {

@@ -51,15 +51,15 @@ extension BroadcastEngine {
 
   /// Number of events of each kind since the engine was created.
   public struct Counters: Hashable, Sendable {
-    /// New messages received.
+    /// Number of new messages of peers.
     public var heard: UInt64 = 0
-    /// Messages that were broadcast for their whole time.
+    /// Number of this machine's messages that were broadcast for their whole time.
     public var sent: UInt64 = 0
-    /// Messages of local programs that were not broadcast for their whole time.
+    /// Number of this machine's messages that were not broadcast for their whole time.
     public var notSent: UInt64 = 0
     /// Reports with a digit and no text, which mark the end of a message.
     public var stops: UInt64 = 0
-    /// Beacons reported to local programs.
+    /// Number of received beacons that were reported to local programs.
     public var notifications: UInt64 = 0
     /// Number of received messages that were dropped because of a limit on peers or on their rate (`Drop.noRoom`,
     /// `tooManyNew`, `tooFast`).

@@ -128,13 +128,13 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
 }
 
 extension ConnectionLimit {
-  /// The limit of incoming RFCOMM links.
+  /// The limits of incoming RFCOMM links.
   public static var rfcommLinks: ConnectionLimit {
     ConnectionLimit(
       total: Limits.rfcommLinks, rate: (Limits.rfcommLinksPerMinute, .seconds(60)))
   }
 
-  /// The limit of HTTP connections.
+  /// The limits of incoming HTTP connections, which fetch beacons.
   public static var httpConnections: ConnectionLimit {
     ConnectionLimit(total: Limits.httpConnections, ofOneAddress: Limits.httpConnectionsOfOneAddress)
   }

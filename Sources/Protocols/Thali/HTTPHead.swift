@@ -129,7 +129,7 @@ public struct HTTPRequest: Hashable, Sendable {
   public let path: String
   public let head: HTTPHead
 
-  /// The path of the beacons.
+  /// The HTTP path at which a peer serves its beacons.
   public static let beaconsPath = "/NotificationBeacons"
   /// The misspelt path that occurs once in the document. The server accepts it as well.
   public static let misspeltPath = "/NotificationsBeacons"

@@ -130,7 +130,7 @@ public struct KnownPeers: Sendable {
     for dialect in Dialect.allCases { byKeyID[dialect]?[dialect.keyID(of: peer.key)] = nil }
   }
 
-  /// The public key of a peer.
+  /// The public key of a known peer; nil if no peer has this number.
   public func key(of id: PeerID) -> Secp256k1.PublicKey? { peers[id]?.key }
 
   subscript(id: PeerID) -> KnownPeer? { peers[id] }

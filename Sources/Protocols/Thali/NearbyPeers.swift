@@ -3,9 +3,9 @@ import Crypto
 
 /// The path to a peer nearby.
 public enum Way: Hashable, Sendable {
-  /// The path over RFCOMM.
+  /// The peer is reached over RFCOMM, at this Bluetooth address.
   case bluetooth(DeviceAddress)
-  /// The path over TCP.
+  /// The peer is reached over TCP, at this location.
   case network(Location)
 
   var isBluetooth: Bool {
@@ -113,7 +113,7 @@ public struct NearbyPeers: Sendable {
   /// Number of stored ways.
   public var count: Int { entries.count }
 
-  /// Known peers nearby.
+  /// The known peers to which at least one way leads.
   public var peers: Set<PeerID> { Set(entries.values.compactMap { $0.recognition?.peer }) }
 
   /// The ways to a peer whose announcements have not expired, with the data for a TLS client. Bluetooth is last,

@@ -21,7 +21,7 @@ public struct PresenceEngine: Sendable {
     case sighted(Way, BeaconVersion)
     /// A response to the request of `Intent.fetch` has arrived.
     case fetched(Way, BeaconResponse)
-    /// The request failed.
+    /// The request of `Intent.fetch` failed without a response.
     case fetchFailed(Way)
     /// A datagram of SSDP has arrived.
     case datagram([UInt8], from: NetworkAddress, port: UInt16)
@@ -207,7 +207,7 @@ public struct PresenceEngine: Sendable {
     return try publish(recipients, end: duration.map { now.advanced(by: $0) }, at: now, wall)
   }
 
-  /// Ends the announcement.
+  /// Ends the announcement of this machine, over both media.
   public mutating func silence(at now: Instant) -> [Intent] {
     (overdue, renewalFailure) = (nil, nil)
     guard announcing != nil else { return [] }

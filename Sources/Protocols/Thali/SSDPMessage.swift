@@ -49,7 +49,7 @@ public struct ServiceName: Hashable, Sendable {
   }
 }
 
-/// A multicast group.
+/// A multicast group of SSDP, at port 1900.
 public enum SSDPGroup: Hashable, Sendable, CaseIterable {
   /// The IPv4 group of the protocol, 239.255.255.250.
   case ipv4
@@ -98,7 +98,7 @@ public enum SSDPMessage: Hashable, Sendable {
     case otherService
     /// The name is missing or has another form.
     case badName
-    /// The location is missing.
+    /// An announcement or an answer has no header LOCATION.
     case noLocation
 
     /// The name of the reason's counter.

@@ -11,7 +11,7 @@ struct Examination {
   static let optionalUnits = ["earshot-presenced.service", "earshot-nostrd.service", "earshot-sociald.service"]
   /// The first second of 2026, before which no release of the service was built.
   private static let earliestTime: Int64 = 1_767_225_600
-  /// CAP_NET_ADMIN and CAP_NET_RAW.
+  /// The capabilities that the unit must grant, as bits: CAP_NET_ADMIN and CAP_NET_RAW.
   private static let capabilities: UInt64 = 1 << 12 | 1 << 13
   private static let lowDisk: UInt64 = 64 << 20
   private static let fullDisk: UInt64 = 8 << 20

@@ -7,7 +7,7 @@ import HCI
 struct Report {
   /// An entry of a daemon's journal, without its text.
   struct JournalEntry: Sendable, Equatable {
-    /// Seconds before the report.
+    /// Age of the entry: seconds from the entry to the report.
     let age: Int64
     /// The journal's priority: 3 error, 4 warning, 5 notice.
     let priority: String
@@ -26,7 +26,7 @@ struct Report {
   }
 
   var version = ""
-  /// `PRETTY_NAME` of os-release.
+  /// The name of the operating system: `PRETTY_NAME` of os-release(5).
   var system = ""
   var machine = ""
   var facts: MachineFacts

@@ -63,7 +63,7 @@ struct FieldEvent: Sendable {
   let what: What
 
   enum What: Sendable {
-    /// A frame arrives.
+    /// A frame arrives at the node on this link.
     case frame([UInt8], on: LinkNumber)
     /// The other end has cut the link.
     case hungUp(LinkNumber)

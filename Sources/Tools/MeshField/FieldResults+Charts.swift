@@ -8,7 +8,7 @@ extension FieldResults {
     public let svg: String
   }
 
-  /// Plots of one simulation.
+  /// The plots of the results of one simulation, as SVG files.
   public var drawings: [Drawing] {
     Self.comparison([("", self)]) + [
       Drawing(

@@ -63,7 +63,7 @@ struct FieldTally: Sendable {
     var answeredHere: UInt64 = 0
   }
 
-  /// Frames by kind.
+  /// Number and airtime of the sent frames, by kind.
   var frames = FrameKind.allCases.map { _ in Frames() }
   var carried: [MessageKey: Carried] = [:]
   /// The numbers of the simulated messages, by sender and timestamp of their packets.

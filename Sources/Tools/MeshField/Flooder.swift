@@ -5,7 +5,7 @@ import Crypto
 
 /// Frames of an attacker that floods the mesh. It has a peer ID and keys like others, so that its links stay.
 struct Flooder: Sendable {
-  /// Interval between actions.
+  /// Interval between two bursts of frames of an attacker.
   static let pause = Duration.milliseconds(100)
   private static let heardLimit = 256
 

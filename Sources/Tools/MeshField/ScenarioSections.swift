@@ -6,7 +6,7 @@ public struct FieldSettings: SettingsSection {
   public enum Placement: String, Sendable, CaseIterable {
     /// Each node is in its own cell of a grid.
     case even
-    /// Anywhere in the field.
+    /// Each node is at a random position in the field.
     case random
     /// On islands beyond each other's radio range.
     case islands

@@ -23,7 +23,7 @@ enum MeshFileBench {
     ]
   }
 
-  /// Two neighbouring nodes.
+  /// Two mesh engines with a link between them.
   private struct Pair {
     private var engines: [MeshEngine] = []
     private var waiting: [[[UInt8]]] = [[], []]

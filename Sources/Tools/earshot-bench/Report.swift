@@ -1,6 +1,6 @@
 import Glibc
 
-/// One measured number.
+/// One measured value, with its unit and optionally a target.
 struct Figure {
   enum Better { case higher, lower }
 

@@ -6,7 +6,8 @@ import Radio
 import TestSupport
 import Testing
 
-/// Facts: bluez.md section 12.
+/// Connected subscribers whose notification socket bluetoothd has closed because another subscriber left. Facts:
+/// bluez.md section 12.
 @Suite("Clients with an orphaned subscription")
 struct StrandedTests {
   init() { EventLoop.shared.runInBackground() }

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-/// Facts: bluez.md section 14.
+/// CCCD writes that bluetoothd does not report, and the values that these clients get. Facts: bluez.md section 14.
 @Suite("Client characteristic configurations of subscribers")
 struct SubscriptionTests {
   init() { EventLoop.shared.runInBackground() }

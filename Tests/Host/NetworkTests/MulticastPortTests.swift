@@ -7,7 +7,7 @@ import Testing
 struct MulticastPortTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// 239.255.255.250 and 228.227.226.225.
+  /// The multicast groups 239.255.255.250 and 228.227.226.225.
   private static let groups = [IPAddress.v4(0xEFFF_FFFA), .v4(0xE4E3_E2E1)]
   private static let all = IPAddress.v6(high: 0xFF02 << 48, low: 0xC)
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Nostr
 
-/// Makes envelopes that break single rules.
+/// Makes envelopes that each break one rule of their dialect.
 struct Forge {
   var dialect = EnvelopeDialect.app
   var sender: Secp256k1.PrivateKey
@@ -61,7 +61,7 @@ struct Forge {
     ).signed(with: once, randomFrom: &random)
   }
 
-  /// Why an envelope is refused; nil if it is opened.
+  /// The reason for which `PrivateEnvelope.open` refuses an envelope; nil if it is opened.
   static func refusal(
     _ dialect: EnvelopeDialect = .app, accepts: Set<EnvelopeDialect> = Set(EnvelopeDialect.allCases),
     isContact: Bool = true, _ change: (inout Forge) throws -> Void = { _ in }

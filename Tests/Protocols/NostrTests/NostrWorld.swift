@@ -4,7 +4,7 @@ import Foundation
 
 @testable import Nostr
 
-/// A relay of the tests: it stores events, and sends those that a subscription asks for.
+/// A simulated relay: it stores events, and sends those that match a subscription.
 struct FakeRelay {
   struct Subscription: Equatable {
     let node: Int
@@ -17,14 +17,14 @@ struct FakeRelay {
 
   var events: [(json: String, object: [String: Any])] = []
   var subscriptions: [Subscription] = []
-  /// Requests and events that were received, with the node.
+  /// Number of subscriptions that the relay received; `events` has the received events.
   var requests = 0
-  /// Whether connections succeed.
+  /// Whether connections to the relay succeed.
   var isUp = true
-  /// Whether events are accepted, and whether anything is answered at all.
+  /// Whether the relay accepts events; with `isSilent` it answers nothing at all.
   var accepts = true
   var isSilent = false
-  /// Sends `EOSE` and `OK`.
+  /// The challenge that the relay sends to each new connection (`AUTH`); nil for none.
   var challenge: String?
   var authentications: [[String: Any]] = []
 
@@ -76,7 +76,7 @@ struct FakeRelay {
 
 /// Engines and relays in virtual time.
 struct NostrWorld {
-  /// What an engine has told its owner.
+  /// The reports of one engine to its owner, in order.
   struct Log {
     var messages: [OpenedMessage] = []
     var channelEvents: [ChannelEvent] = []
@@ -100,7 +100,7 @@ struct NostrWorld {
   var nodes: [NostrEngine] = []
   var logs: [Log] = []
   var relays: [RelayAddress: FakeRelay] = [:]
-  /// Whether pings are answered.
+  /// Whether relays answer pings.
   var pongs = true
   private(set) var now = Instant.zero
   private var queue: [(node: Int, event: NostrEngine.Event)] = []
@@ -111,7 +111,7 @@ struct NostrWorld {
     for relay in relays { self.relays[relay] = FakeRelay() }
   }
 
-  /// Adds a node with the key of a person.
+  /// Adds a node whose key is that of the person with this number.
   @discardableResult
   mutating func add(
     _ number: UInt64, contacts: [UInt64] = [], outbox: [OutboxEntry] = [],
@@ -133,7 +133,7 @@ struct NostrWorld {
     drain()
   }
 
-  /// Handles events and intents until nothing is left.
+  /// Handles all queued events and the resulting intents, without advancing time.
   mutating func drain() {
     while !queue.isEmpty {
       let (node, event) = queue.removeFirst()
@@ -189,7 +189,7 @@ struct NostrWorld {
     now = end
   }
 
-  /// Connects all nodes.
+  /// Makes the network ready for all nodes, which then connect to their relays.
   mutating func start() {
     for node in nodes.indices { handle(node, .network(isReady: true)) }
   }
@@ -222,7 +222,7 @@ struct NostrWorld {
 
   func state(_ node: Int, _ link: RelayLink) -> RelayState? { nodes[node].relays.first { $0.link == link }?.state }
 
-  /// Events that a node has sent to a relay.
+  /// The times at which a node has sent events to a relay.
   func published(_ node: Int, _ link: RelayLink) -> [Instant] {
     logs[node].sent.filter { $0.link == link && $0.text.hasPrefix("[\"EVENT\"") }.map(\.at)
   }

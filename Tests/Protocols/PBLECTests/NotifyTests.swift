@@ -13,10 +13,10 @@ struct NotifyTests {
     numbers.map { stand.hear(beacons[$0]) }
   }
 
-  /// The next run, which reads the last stored ledger.
+  /// Creates the engine of the next run from the last stored record.
   private func restarted(_ stand: FeedStand) throws -> FeedStand {
     let kept = stand.actions.compactMap { if case .keep(let ledger) = $0 { ledger } else { nil } }.last
-    // Instants of two runs are unrelated.
+    // The monotonic times of two runs are unrelated.
     var next = FeedStand(ledger: try NotificationRecord(reading: try #require(kept).bytes), seed: 5, at: .zero)
     next.time = stand.time
     return next
@@ -64,7 +64,7 @@ struct NotifyTests {
     var stand = FeedStand()
     _ = told(&stand, 0, 1, 2)
     stand.actions += stand.engine.setNotifyLimit(3)
-    // The beacon was dropped without a report, so it can be reported now that there is capacity.
+    // The beacon was dropped without a report, so it can still be reported now that the limit is higher.
     let later = told(&stand, 0, 2, 3)
     #expect(later == [false, true, false])
     stand.actions += stand.engine.setNotifyLimit(1000)
@@ -174,7 +174,7 @@ struct NotifyTests {
     next.time.day = CalendarDay(1)
     let later = told(&next, 1, 2)
     #expect(later == [false, false])
-    // As soon as the clock is set, days count again.
+    // After the clock is set, the budgets depend on the day again.
     next.time = FeedStand().time
     let today = told(&next, 2, 3, 4)
     let now = refusal(&next)

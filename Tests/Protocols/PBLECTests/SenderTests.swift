@@ -70,7 +70,7 @@ struct SenderTests {
     stand.handle(.ended(number, wasCutShort: false))
     try stand.send("5")
     #expect(stand.engine.waiting == 4)
-    // The gap of 2 s, and the message.
+    // The queue is full for 6 s: the rest of the gap of 2 s, and a message of 4 s.
     expectFull(&stand, 6)
     #expect(stand.engine.counters.sent == 1)
   }
@@ -161,7 +161,7 @@ struct SenderTests {
     stand.pass(1)
     let onAir = try stand.engine.cancel(third, at: stand.now)
     #expect(onAir == [.silence, .dropped(third, .cancelled)])
-    // The 6 s count from the beginning, however the message ended.
+    // The minimum interval of 6 s counts from the start of the message, however it ended.
     stand.actions = []
     try stand.send("four")
     let early0 = stand.takeTransmission()

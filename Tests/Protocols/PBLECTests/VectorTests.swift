@@ -44,7 +44,7 @@ struct VectorTests {
     let clipped = MessageText.clipped(row.input)
     #expect(Array(clipped.utf8) == Array(row.clipped.utf8))
     #expect(clipped.utf8.count == row.octets)
-    // The text has to be cut before it can be sent.
+    // A text that is too long is refused, unless it is cut before.
     #expect(throws: BroadcastError.tooLong(bytes: row.input.utf8.count)) { try MessageText(row.input) }
   }
 

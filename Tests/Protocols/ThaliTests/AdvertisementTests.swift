@@ -97,7 +97,7 @@ struct AdvertisementTests {
         .established(peerHasBeacons: nil, rest: [7])
       ])
     for side in [client, server] { #expect(side.deadline == nil) }
-    // What comes later is the stream, which is not the handshake's.
+    // Later bytes belong to the stream, so the handshake ignores them.
     #expect(server.handle(.received([1]), at: .zero) == [] && client.handle(.timer, at: .zero) == [])
   }
 

@@ -15,7 +15,7 @@ struct AnnouncementLifeTests {
     node.engine.tallies.first { $0.name == name }?.count ?? 0
   }
 
-  /// Bob has recognised Alice over both media, 1 s after she announced herself.
+  /// Two engines: Bob has recognised Alice over both media, 1 s after she announced herself.
   private struct Meeting {
     var alice: Node
     var bob: Node
@@ -41,7 +41,7 @@ struct AnnouncementLifeTests {
       for way in [network, bluetooth] { _ = try fetch(way, 1) }
     }
 
-    /// Bob sights a way and fetches what Alice announces over its medium.
+    /// Lets Bob discover a way, and fetch the beacons that Alice serves over its medium.
     mutating func fetch(_ way: Way, _ seconds: Double) throws -> [PresenceEngine.Intent] {
       let isBluetooth = if case .bluetooth = way { true } else { false }
       PresenceEngineTests.handle(&bob, .sighted(way, isBluetooth ? .generation(1) : .name(name)), seconds)
@@ -157,7 +157,7 @@ struct AnnouncementLifeTests {
     let bob = try alice.add(try People.key(2).publicKey)
     _ = try alice.engine.announce(to: [bob], for: nil, at: Self.at(0), wall: Self.wall(0))
     let first = alice.engine.stock(of: .network)
-    // The clock is set to 1970, which no announcement can have.
+    // With a clock in 1970 no announcement can be made.
     let unset = WallTime(milliseconds: 1)
     _ = alice.engine.handle(.timer, at: Self.at(3000), wall: unset)
     #expect(alice.engine.stock(of: .network) == first && alice.engine.renewalFailure == .clockNotSet)

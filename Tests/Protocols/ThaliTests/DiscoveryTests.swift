@@ -226,7 +226,7 @@ struct AdmissionTests {
       #expect(gate.pausedUntil(at: at(now)) == nil)
     }
     #expect(gate.pauses == 7 && gate.ignored == 14)
-    // Ten minutes of discovery later, the first pause is short again.
+    // After ten minutes without a pause, the next pause lasts 30 s again.
     now += 600
     for _ in 0..<51 { _ = gate.admit(at: at(now)) }
     #expect(gate.pausedUntil(at: at(now)) == at(now + 30))

@@ -100,7 +100,7 @@ struct HTTPTests {
     let head = "HTTP/1.1 200 OK\r\n"
     func body(_ count: Int) -> String { String(repeating: "x", count: count) }
     #expect(try read(head + "Content-Length: 4095\r\n\r\n" + body(4095))?.body.count == 4095)
-    // The length alone is enough to refuse.
+    // The declared length suffices to refuse the response.
     #expect(error(head + "Content-Length: 4096\r\n\r\n") == .bodyTooLong)
     #expect(error(head + "Content-Length: 999999999\r\n\r\n") == .bodyTooLong)
     #expect(error(head + "Content-Length: 9999999999\r\n\r\n") == .badLength)

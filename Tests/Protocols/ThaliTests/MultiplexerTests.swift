@@ -9,7 +9,7 @@ import Testing
 struct MultiplexerTests {
   typealias Intent = Multiplexer.Intent
 
-  /// Passes everything that one side has for the link to the other, in portions of `portion` bytes.
+  /// Transfers all output of one multiplexer to the other, in portions of `portion` bytes, and returns the intents.
   @discardableResult
   static func pass(_ from: inout Multiplexer, to other: inout Multiplexer, portion: Int = .max) -> [Intent] {
     var intents: [Intent] = []
@@ -147,7 +147,7 @@ struct MultiplexerTests {
     #expect(server.write(text("late answer"), to: theirs) == 11)
     server.end(theirs)
     #expect(Self.pass(&server, to: &client) == [.deliver(mine, text("late answer")), .ended(mine)])
-    // The stream stays until its bytes are consumed; the channel is free before.
+    // The stream counts as open until its bytes are consumed, while its channel is free already.
     #expect(server.count == 0 && client.count == 1)
     client.consumed(11, of: mine)
     #expect(client.count == 0)
@@ -183,7 +183,7 @@ struct MultiplexerTests {
     #expect(Self.pass(&client, to: &server) == [.destroyed(theirs, reason: "boom")])
     #expect(client.count == 0 && server.count == 0)
     #expect(server.write([1], to: theirs) == 0 && !server.hasOutput)
-    // A stream that the peer has not heard of is destroyed in silence.
+    // Destroying a stream whose open frame was not sent sends nothing.
     let other = try Self.open(&client)
     client.destroy(other)
     #expect(client.output(limit: .max).bytes == [])
@@ -203,7 +203,7 @@ struct MultiplexerTests {
     let second = try Self.open(&client)
     #expect(client.receive(late[...]) == [])
     #expect(client.counters.ignoredFrames == 1)
-    // A number is free again when the peer has destroyed it, or both have ended it.
+    // A channel number is free again when the peer has destroyed the stream, or both sides have ended it.
     guard case .opened(let next, _) = Self.pass(&client, to: &server).last else {
       Issue.record("not what was expected first")
       return
@@ -219,7 +219,7 @@ struct MultiplexerTests {
     var client = Multiplexer(role: .client)
     let mine = try Self.open(&client)
     _ = client.output(limit: .max)
-    // The peer opens its channel 0, which it may not, and sends on both.
+    // The server opens a channel 0, which is not allowed, and sends data on both channels 0.
     let frames =
       MultiplexerFrame(.open, channel: 0).bytes + MultiplexerFrame(.dataFromInitiator, channel: 0, data: [1]).bytes
       + MultiplexerFrame(.dataFromReceiver, channel: 0, data: [2]).bytes
@@ -297,7 +297,7 @@ struct MultiplexerTests {
       #expect(intents.last == .fail(failure))
       #expect(server.receive([0x08, 0x00]) == [] && !server.isReading && !server.hasOutput && server.count == 0)
     }
-    // Exactly 1 MiB is taken, in pieces.
+    // A frame of exactly 1 MiB is accepted, in portions.
     var server = Multiplexer(role: .server)
     guard case .opened(let id, _) = server.receive([0x00, 0x00, 0x02, 0x80, 0x80, 0x40]).first else {
       Issue.record("not what was expected first")

@@ -34,7 +34,7 @@ struct NearbyTests {
     #expect(table.handle(.fetched(way, found(1)), at: at(2)) == [.appeared(PeerID(1))])
     #expect(table.handle(.sighted(way, .generation(7)), at: at(3)) == [])
     #expect(table.handle(.sighted(way, .generation(8)), at: at(4)) == [.fetch(way)])
-    // A version that comes while the fetch runs is fetched after it.
+    // A version that is received during a fetch is fetched after it.
     #expect(table.handle(.sighted(way, .generation(9)), at: at(5)) == [])
     #expect(table.handle(.fetched(way, found(1)), at: at(6)) == [.changed(PeerID(1)), .fetch(way)])
   }
@@ -57,7 +57,7 @@ struct NearbyTests {
     #expect(table.handle(.fetched(network(1), found(4)), at: at(1)) == [.changed(PeerID(4))])
     #expect(table.ways(to: PeerID(4), at: Self.wall).map(\.way) == [network(1), bluetooth(1)])
     #expect(table.lastSighted(PeerID(4)) == at(0) && table.peers == [PeerID(4)])
-    // An identity that has expired opens nothing.
+    // A way whose announcement has expired is not offered for streams.
     #expect(table.ways(to: PeerID(4), at: Self.wall.advanced(by: .seconds(3600))).isEmpty)
     #expect(table.deadline == at(60))
     #expect(table.handle(.timer, at: at(60)) == [.changed(PeerID(4))])
@@ -130,7 +130,7 @@ struct NearbyTests {
       running += table.handle(.sighted(network(host), .generation(0)), at: at(0)).count
     }
     #expect(running == 8)
-    // The end of one starts the next.
+    // The end of a fetch starts the next one.
     let next =
       table.handle(.fetched(network(0), stranger), at: at(1)).count
       + table.handle(.fetched(network(1), nil), at: at(1)).count

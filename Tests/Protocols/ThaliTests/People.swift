@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-/// Keys and times for tests: a sender, and receivers that know it.
+/// Sample keys and times: a sender of announcements, and receivers that know it.
 struct People {
   static let now = WallTime(milliseconds: 1_780_000_000_000)
 
@@ -15,7 +15,7 @@ struct People {
     return try Secp256k1.PrivateKey(randomFrom: &random)
   }
 
-  /// What the owner of `own` knows when it knows these peers, with their numbers in that order.
+  /// The `KnownPeers` of the owner of `own` with these peers, and their numbers in the given order.
   static func known(
     _ own: Secp256k1.PrivateKey, _ peers: [Secp256k1.PrivateKey]
   ) throws -> (known: KnownPeers, ids: [PeerID]) {
@@ -25,7 +25,7 @@ struct People {
     return (known, ids)
   }
 
-  /// The sender 1 and the receivers 2 and so on, each of whom knows the sender.
+  /// The sender has key 1. The receivers have the keys from 2 on, and know the sender.
   let sender: KnownPeers
   let recipients: [PeerID]
   let receivers: [KnownPeers]

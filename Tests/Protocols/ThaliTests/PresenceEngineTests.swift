@@ -26,12 +26,12 @@ struct PresenceEngineTests {
 
     var key: Secp256k1.PublicKey { engine.known.own.publicKey }
 
-    /// Adds a peer at the start of time.
+    /// Adds a known peer to the engine at time zero.
     mutating func add(_ key: Secp256k1.PublicKey) throws -> PeerID {
       try engine.addPeer(key, at: PresenceEngineTests.at(0), wall: PresenceEngineTests.wall(0)).peer
     }
 
-    /// What an HTTP client gets from this node.
+    /// The response that an HTTP client gets from this node over a medium.
     func response(_ medium: PresenceEngine.Medium) throws -> BeaconResponse {
       let answer = HTTPAnswer(method: "GET", path: HTTPRequest.beaconsPath, stock: engine.stock(of: medium))
       var reader = HTTPResponseReader()

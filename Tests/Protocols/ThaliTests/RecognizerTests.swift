@@ -270,7 +270,7 @@ struct RecognizerTests {
       let verdict = judge(bytes)
       verdicts[verdict, default: 0] += 1
       guard case .recognized = verdict else { continue }
-      // The beacon proves the key, the expiration and itself; other beacons may be changed.
+      // A recognised beacon proves that the preamble is unchanged. Changes in other beacons are not detected.
       let original = genuine.first { $0[0] == bytes[0] } ?? []
       let size = original[0] == 0x30 ? 96 : 73
       #expect(bytes.prefix(size) == original.prefix(size))

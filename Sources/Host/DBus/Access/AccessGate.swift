@@ -11,7 +11,7 @@ protocol ObjectBus: AnyObject {
   func credentials(of sender: String, then: @escaping @LoopActor (Result<Credentials, DBusError>) -> Void)
   /// Calls `handler` with the owner of a bus name, and after each change; nil without an owner.
   func watchOwner(of name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration
-  /// Sends a signal.
+  /// Sends a signal; nothing is sent without a connection to the bus.
   func emit(
     _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String?)
 }

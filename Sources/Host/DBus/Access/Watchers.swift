@@ -24,7 +24,7 @@ final class Watchers {
 
   var isEmpty: Bool { watchers.isEmpty }
 
-  /// The unique names, sorted.
+  /// The unique names of the watching connections, sorted.
   var names: [String] { watchers.keys.sorted() }
 
   /// Adds a connection until it ends. Has no effect for a connection that is already added.

@@ -206,7 +206,7 @@ private func dispatchStatusChanged(
   onLoop(box, connection) { transport, _ in transport.schedulePump() }
 }
 
-/// The address of a bus.
+/// The address of a bus: the system bus, the session bus, or any D-Bus address.
 public enum BusAddress: Hashable, Sendable {
   case system
   case session

@@ -159,7 +159,7 @@ public final class ExportedObject: Sendable {
     self.registration = registration
   }
 
-  /// Removes the object.
+  /// Removes the object from the tree, with the signal of its manager. A second call has no effect.
   public func cancel() {
     registration.cancel()
   }

@@ -147,7 +147,7 @@ extension DBusValue {
     }
   }
 
-  /// The strings of `as`.
+  /// The elements of an array of strings (`as`).
   public var asStrings: [String]? {
     guard case .array("s", let elements) = unwrapped else { return nil }
     return elements.compactMap(\.asString)

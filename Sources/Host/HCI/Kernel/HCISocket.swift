@@ -13,7 +13,7 @@ public final class HCISocket: Sendable {
     case control = 3
   }
 
-  /// The result of receiving.
+  /// The result of `receive(limit:)`.
   public enum Arrival: Hashable, Sendable {
     case packet([UInt8])
     /// The packet was longer than the limit, and was discarded.

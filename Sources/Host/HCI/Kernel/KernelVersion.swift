@@ -39,7 +39,7 @@ public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvert
     self.init(numbers[0], numbers[1], patch, suffix.hasPrefix("-rc") ? .candidate : numbering)
   }
 
-  /// The running kernel.
+  /// The version of the running kernel, from uname(2); nil if it cannot be parsed.
   public static let running: KernelVersion? = {
     var name = utsname()
     guard uname(&name) == 0 else { return nil }

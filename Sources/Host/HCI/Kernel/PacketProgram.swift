@@ -63,7 +63,7 @@ extension HCISocket {
 /// | 12 | 2 | opcode whose Command Complete and Command Status pass; 0 for those of all opcodes |
 /// | 14 | 2 | padding |
 public struct HCIFilter: Hashable, Sendable {
-  /// Event codes below 64.
+  /// Codes of the events that pass; only codes below 64 can be selected.
   public var events: Set<UInt8>
   public var opcode: UInt16
   /// Whether ACL data packets pass, in both directions.

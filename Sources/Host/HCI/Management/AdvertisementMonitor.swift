@@ -35,7 +35,7 @@ public struct AddAdvertisementPatternsMonitor: ManagementCommand {
     }
   }
 
-  /// The monitor's handle.
+  /// The reply: the handle that the kernel assigned to the monitor, 2 bytes.
   public static func reply(reading reader: inout ByteReader) throws(WireError) -> UInt16 {
     try MonitorHandle.read(&reader)
   }

@@ -32,7 +32,7 @@ public struct ReadControllerInformation: ManagementCommand {
   public struct Reply: Hashable, Sendable {
     public var address: BluetoothAddress
     public var supported: ControllerSettings
-    /// The settings that are on.
+    /// The settings that are enabled at present.
     public var current: ControllerSettings
 
     public init(address: BluetoothAddress, supported: ControllerSettings, current: ControllerSettings) {

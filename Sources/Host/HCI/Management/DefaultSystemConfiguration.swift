@@ -63,7 +63,7 @@ public struct DefaultSystemConfiguration: Hashable, Sendable {
   }
 }
 
-/// Read Default System Configuration.
+/// Read Default System Configuration: the reply contains the kernel's default parameters for new links.
 public struct ReadDefaultSystemConfiguration: ManagementCommand {
   public static let opcode: UInt16 = 0x004B
 

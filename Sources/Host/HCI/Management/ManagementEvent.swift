@@ -9,9 +9,9 @@ public enum ManagementEvent: Hashable, Sendable {
   /// A controller was removed; the packet contains its index.
   case indexRemoved
   case newSettings(ControllerSettings)
-  /// A link came up.
+  /// An LE or BR/EDR link came up.
   case deviceConnected(DeviceConnected)
-  /// A link ended.
+  /// An LE or BR/EDR link ended.
   case deviceDisconnected(DeviceDisconnected)
   /// An advertisement of another program was added or, in the next case, removed. The kernel sends neither event for
   /// commands of this socket.

@@ -43,7 +43,7 @@ public struct PHYs: OptionSet, Hashable, Sendable {
   public static let le2M: PHYs = [.send2M, .receive2M]
 }
 
-/// Get PHY Configuration.
+/// Get PHY Configuration: the reply contains the supported, the configurable and the selected PHYs.
 public struct GetPHYConfiguration: ManagementCommand {
   public static let opcode: UInt16 = 0x0044
 

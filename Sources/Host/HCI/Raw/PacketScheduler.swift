@@ -84,7 +84,7 @@ struct PacketScheduler: Sendable {
     var end = Instant.zero
   }
 
-  /// The pending request.
+  /// The request to the owner whose result the scheduler waits for.
   private enum Request: Sendable {
     case links
     case packet(to: BluetoothAddress, handle: UInt16)

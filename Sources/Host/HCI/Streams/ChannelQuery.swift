@@ -96,7 +96,7 @@ public struct ChannelQuery: Sendable {
 indirect enum DataElement: Hashable, Sendable {
   case number(UInt64)
   case uuid(BluetoothUUID)
-  /// A sequence, or alternatives.
+  /// A data element sequence, or a data element alternative.
   case sequence([DataElement])
   /// A value of another type.
   case other

@@ -15,7 +15,7 @@ public protocol ClassicSockets: Sendable {
   func stream(to peer: BluetoothAddress, channel: UInt8, from adapter: BluetoothAddress) throws(HCIError) -> Int32
 }
 
-/// The kernel's sockets.
+/// The real connections over BR/EDR, through the kernel's sockets.
 public struct KernelClassicSockets: ClassicSockets {
   // AF_BLUETOOTH and its protocols, of <bluetooth/bluetooth.h>.
   private static let family: Int32 = 31

@@ -4,7 +4,7 @@ import Loop
 import PBLEC
 import Radio
 
-/// Scanning and broadcasting.
+/// The radio of the local broadcast channel: scanning, and broadcasting messages and beacons.
 extension BroadcastService {
   /// Advertising terms of a message: it is broadcast for its 4 s without interruption, or dropped.
   static let messageTerms = AdvertisingTerms(

@@ -4,7 +4,7 @@ import Loop
 import PBLEC
 import Store
 
-/// Requests of local programs.
+/// Requests of local programs: to send, cancel and notify, and the storing of notification budgets.
 extension BroadcastService {
   /// The reason why the service rejects a request of a local program.
   public enum Refusal: CodedError {

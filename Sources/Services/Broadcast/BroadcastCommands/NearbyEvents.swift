@@ -10,7 +10,7 @@ final class NearbyEvents {
     case sent(UInt64)
     case failed(UInt64, error: String, sentence: String)
     case notified
-    /// The service ended.
+    /// The service has lost its name on the bus.
     case gone
     /// The user has interrupted the command.
     case interrupted

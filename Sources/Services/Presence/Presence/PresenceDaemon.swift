@@ -51,7 +51,7 @@ public final class PresenceDaemon: DaemonBody {
     ]
   }
 
-  /// The user of `earshotd`.
+  /// The name of the user as which `earshotd` runs.
   private nonisolated static let radioUser = "earshot"
 
   private let service: PresenceService

@@ -66,7 +66,7 @@ public final class PresenceService {
     }
   }
 
-  /// A known peer.
+  /// A known peer, as the D-Bus adaptor shows it.
   struct Peer: Hashable {
     let entry: StoredPeer
     let id: PeerID

@@ -2,7 +2,7 @@ import Config
 import DBus
 import Thali
 
-/// Settings of section `[Presence]`.
+/// The settings of `earshot-presenced`, section `[Presence]` of `presence.conf`.
 public struct PresenceSettings: SettingsSection, Equatable {
   public var reads: [Dialect] = [.spec]
   public var sends = Dialect.spec

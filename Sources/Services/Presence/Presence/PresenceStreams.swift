@@ -30,7 +30,7 @@ final class PresenceStreams {
     case bluetooth(DeviceAddress)
   }
 
-  /// A program's service.
+  /// A service that a local program has registered.
   private struct Registered {
     let address: LocalAddress
     /// The bus name of the program's connection.

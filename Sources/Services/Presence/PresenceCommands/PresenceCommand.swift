@@ -180,7 +180,7 @@ struct PresenceCommand {
 final class PresenceEvents {
   enum Event {
     case changed
-    /// The service ended.
+    /// The service has lost its name on the bus.
     case gone
   }
 

@@ -6,7 +6,7 @@ enum PresenceCounters {
     "presence", PresenceNames.path, PresenceNames.interface,
     announcements.merging(discovery) { $1 }.merging(beacons) { $1 }.merging(links) { $1 }.merging(streams) { $1 })
 
-  /// Received announcements.
+  /// The meanings of counters of received announcements.
   private static let announcements: [String: String] = [
     "Recognized": "announcements of known peers for this machine",
     "UnknownForms": "announcements that belong to no dialect",
@@ -26,7 +26,7 @@ enum PresenceCounters {
     "FailedRenewals": "renewals of the own announcement that failed",
   ]
 
-  /// Datagrams of the discovery on the local network.
+  /// The meanings of counters of the discovery on the local network (SSDP).
   private static let discovery: [String: String] = [
     "ReceivedDatagrams": "datagrams received",
     "SentDatagrams": "datagrams sent",
@@ -46,7 +46,7 @@ enum PresenceCounters {
     "FailedInterfaces": "interfaces and addresses of this machine that could not be used",
   ]
 
-  /// Fetched and served announcements.
+  /// The meanings of counters of fetched and served announcements (HTTP).
   private static let beacons: [String: String] = [
     "FailedFetches": "announcements of peers that could not be fetched",
     "MalformedMessages": "answers of peers that are not HTTP",
@@ -65,7 +65,7 @@ enum PresenceCounters {
     "SilentConnections": "connections that were closed without a first byte",
   ]
 
-  /// Links over Bluetooth.
+  /// The meanings of counters of RFCOMM links.
   private static let links: [String: String] = [
     "AcceptedLinks": "RFCOMM links that peers made",
     "OpenedLinks": "RFCOMM links that this machine made",
@@ -83,7 +83,7 @@ enum PresenceCounters {
     "SilentStreams": "streams of RFCOMM links that were destroyed without a first byte",
   ]
 
-  /// TLS streams to and from peers.
+  /// The meanings of counters of TLS streams to and from peers.
   private static let streams: [String: String] = [
     "IncomingStreams": "streams that peers opened",
     "OutgoingStreams": "streams that were opened to peers",

@@ -14,7 +14,7 @@ enum UplinkRoute: Hashable, Sendable {
   case clearnet
 }
 
-/// An event of the connections to relays.
+/// An event of a connection to a relay.
 enum RelayConnectionEvent: Sendable, Equatable {
   case opened(RelayLink)
   case received(RelayLink, [UInt8])

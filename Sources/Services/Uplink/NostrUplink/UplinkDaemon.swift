@@ -16,7 +16,7 @@ public final class UplinkDaemon: DaemonBody {
   /// TLS.
   nonisolated static let clearnetVariable = "BITCHAT_DEV_ALLOW_CLEARNET"
 
-  /// The program.
+  /// The program `earshot-nostrd`, with its options and settings.
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-nostrd", "Private messages of the mesh over Nostr relays, through a SOCKS proxy.",

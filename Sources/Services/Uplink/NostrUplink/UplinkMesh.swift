@@ -11,7 +11,7 @@ struct MeshPacket: Sendable {
   /// The contact's key as `npub`.
   let key: String
   let text: String
-  /// Milliseconds since 1970.
+  /// The time at which the message was written, in milliseconds since 1970-01-01 UTC.
   let createdAt: UInt64
 }
 

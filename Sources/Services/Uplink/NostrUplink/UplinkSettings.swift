@@ -5,7 +5,7 @@ import Nostr
 import SOCKS
 import Streams
 
-/// Section `[Uplink]`.
+/// The settings of `earshot-nostrd`, section `[Uplink]` of `uplink.conf`.
 public struct UplinkSettings: SettingsSection, Equatable {
   /// Options by which the uplink deviates from the behaviour of the phone apps.
   public enum Option: String, CaseIterable, Sendable {
