@@ -10,7 +10,7 @@ public enum DiagnosisTool {
   ///   - configuration: the default settings of the service.
   public static func part(version: String, messages: [String: String], configuration: Configuration) -> ToolPart {
     let report = Verb(
-      "report", "Write what a maintainer needs to find a fault, without secrets, names and addresses.",
+      "report", "Write a report for maintainers about this machine, without secrets, names and addresses.",
       options: [Option("output", short: "o", value: .file("PATH"), "A file or a folder (standard output).")],
       need: .look
     ) { client, line async throws(Failure) in
@@ -20,7 +20,7 @@ public enum DiagnosisTool {
   }
 
   private static let doctor = Verb(
-    "doctor", "Examine adapter, BlueZ, rights, clock, disk and units, and say what to do about each problem.",
+    "doctor", "Examine adapter, BlueZ, permissions, clock, disk and units, and print a remedy for each problem.",
     need: .look
   ) { client, line async throws(Failure) in
     try await DoctorCommand(client, line).run()
