@@ -55,7 +55,7 @@ extension CodeMeaning {
     ),
     (
       "degraded", "The radio works partially.",
-      "RadioReason names what is missing. `earshot explain RadioDegraded` says more."
+      "RadioReason names what is missing. `earshot explain RadioDegraded` has details."
     ),
   ]
 
@@ -89,7 +89,7 @@ extension CodeMeaning {
     case .limitExceeded:
       ("A named limit was exceeded.", "The message names the limit, and the setting that changes it.")
     case .failed:
-      ("The operation failed inside the service.", "The message says why. See also: journalctl -u earshotd")
+      ("The operation failed inside the service.", "The message gives the reason. See also: journalctl -u earshotd")
     case .disconnected: ("The connection to the bus does not exist, or broke during the call.", "Connect again.")
     case .unknownObject:
       (

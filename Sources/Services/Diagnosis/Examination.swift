@@ -266,10 +266,10 @@ struct Examination {
       ]
     }
     return facts.isClockSynchronised
-      ? [.ok("clock", "A time service keeps the clock right.")]
+      ? [.ok("clock", "A time service synchronises the clock.")]
       : [
         .warning(
-          "clock", "No time service keeps the clock right, and validity of credentials depends on it.",
+          "clock", "No time service synchronises the clock, on which the validity of credentials depends.",
           "sudo timedatectl set-ntp true")
       ]
   }

@@ -21,7 +21,7 @@ enum StoreCodes {
     case .wrongOwner: ("Another user owns the entry.", "chown it to the user of the service.")
     case .wrongKind: ("The entry is a link, a pipe or a directory instead of a file, or vice versa.", "Move it away.")
     case .tooLarge: ("The content is larger than its limit.", "")
-    case .damaged: ("The content is damaged.", "The message says what the service does with it.")
+    case .damaged: ("The content is damaged.", "The message states what the service does with it.")
     case .tooNew: ("A later release wrote the file.", "Install that release, or move the file away.")
     case .otherRelease: ("Another release wrote the file, and this release cannot read it.", "Move the file away.")
     case .keyMissing:

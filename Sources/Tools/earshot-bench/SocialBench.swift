@@ -175,7 +175,7 @@ enum SocialBench {
     }
     let each = (resident() - before) / Double(quiet)
     withExtendedLifetime(streams) {}
-    return [.less("social: memory of one of \(quiet) quiet sessions", each / 1024, "KiB")]
+    return [.less("social: memory of one of \(quiet) idle sessions", each / 1024, "KiB")]
   }
 
   static func turn() async {

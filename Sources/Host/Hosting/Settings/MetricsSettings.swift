@@ -30,6 +30,6 @@ public struct MetricsSettings: SettingsSection {
         + "for the service (/run/earshot); without one no file is written."),
     Setting(
       "Interval", \.interval, .duration(.zero ... .seconds(3_600)), .onReload,
-      "How often the file is written. 0s: not at all."),
+      "Interval at which the file is written. 0s: it is not written."),
   ]
 }

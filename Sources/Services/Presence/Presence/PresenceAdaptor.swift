@@ -199,7 +199,7 @@ final class PresenceAdaptor {
   private static func properties(_ service: PresenceService) -> [Property] {
     [
       Property(
-        "State", "s", documentation: "stopped, waiting, ready or failed: Reason says what is missing.",
+        "State", "s", documentation: "stopped, waiting, ready or failed: Reason names what is missing.",
         get: {
           switch service.phase {
           case .stopped: .string("stopped")

@@ -567,7 +567,7 @@ private final class OutgoingStream {
     onTLS(event)
     switch event {
     case .failed(.refusedByPeer(.unknownIdentity)):
-      failure = "The peer does not know this machine any more; its announcement may have changed."
+      failure = "The peer no longer knows this machine; its announcement may have changed."
     case .failed(.refused), .failed(.refusedByPeer): failure = "The peer could not be authenticated."
     case .failed, .established, .received, .ended: break
     }

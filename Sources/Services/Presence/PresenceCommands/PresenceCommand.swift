@@ -53,7 +53,7 @@ struct PresenceCommand {
   func remove() async throws(Failure) -> ExitCode {
     let peer = try await peer()
     try await call("RemovePeer", .objectPath(peer.path))
-    report("\(peer.name) is not known any more.", [.init("removed", .string(peer.name))])
+    report("\(peer.name) is no longer a known peer.", [.init("removed", .string(peer.name))])
     return .ok
   }
 
@@ -142,7 +142,7 @@ struct PresenceCommand {
       Output.json(peer.json, pretty: false)
     } else {
       let ways = peer.ways.joined(separator: " and ")
-      Output.line(peer.isNearby ? "\(peer.name) is nearby, over \(ways)." : "\(peer.name) is not nearby any more.")
+      Output.line(peer.isNearby ? "\(peer.name) is nearby, over \(ways)." : "\(peer.name) is no longer nearby.")
     }
   }
 

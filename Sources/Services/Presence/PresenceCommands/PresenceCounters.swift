@@ -18,7 +18,7 @@ enum PresenceCounters {
     "Replayed": "announcements with an ephemeral key that was judged before",
     "NotForUs": "announcements for other machines",
     "UnknownSenders": "announcements for this machine whose sender is not known",
-    "WrongCodes": "announcements that name a known peer that did not make them",
+    "WrongCodes": "announcements that name a known peer as sender, but have a wrong code",
     "CryptoFailures": "announcements that a library of this machine failed to judge",
     "DiscoveryPauses": "pauses of discovery because of more than 50 new announcements in a second",
     "IgnoredAnnouncements": "announcements that were not judged during such a pause",

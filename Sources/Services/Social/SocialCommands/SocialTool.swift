@@ -109,7 +109,7 @@ public enum SocialTool {
   private static let serve = Verb(
     "serve", "Run a server in the foreground, without systemd and D-Bus.",
     options: [
-      Option("new-users", value: .choice("WHO", ["admin", "anyone"]), "Who makes users (anyone)."),
+      Option("new-users", value: .choice("WHO", ["admin", "anyone"]), "Who may create users (anyone)."),
       Option("admin", value: .file("FILE"), "The file of the administrator's keys (nobody is the administrator)."),
       Option("certificate", value: .file("FILE"), "The certificate for wss: in PEM. SIGHUP reads it again."),
       Option("certificate-key", value: .file("FILE"), "The private key of the certificate in PEM."),

@@ -131,7 +131,7 @@ public struct SocialSettings: SettingsSection {
       "The number of requests of one session that are carried out in a second. Further requests wait."),
     Setting(
       "Burst", \.burst, .number(1...100_000), .onRestart,
-      "The number of requests that a session may make at once after it was quiet."),
+      "The number of requests that a session may make at once after it was idle."),
     Setting(
       "BlobsPerSecond", \.blobs, .number(1...10_000), .onRestart,
       "The number of new blobs of one user in a second. Further ones wait."),

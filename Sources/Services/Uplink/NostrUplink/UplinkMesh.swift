@@ -179,7 +179,7 @@ final class BusMesh: MeshPort {
           }),
         Method(
           "Cancel", in: [Argument("id", "s")],
-          documentation: "Ends the attempts to send a message. It has arrived, or is not wanted any more.",
+          documentation: "Ends the attempts to send a message, which has arrived or was withdrawn.",
           errors: [.denied, .invalidArgs],
           handler: { [weak port] call in
             guard let port = check(call, port) else { return }

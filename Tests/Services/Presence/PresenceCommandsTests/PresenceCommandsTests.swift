@@ -141,7 +141,7 @@ struct PresenceCommandsTests {
     #expect(await bus.run("announce", "anna", "ben", "--for", "30") == ToolCall(.ok, "Announced to anna, ben.\n"))
     #expect(await bus.run("silence") == ToolCall(.ok, "Nothing is announced.\n"))
     #expect(await bus.run("add", "anna", "KEY") == ToolCall(.ok, "anna is known. Fingerprint: f-anna\n"))
-    #expect(await bus.run("remove", "ben") == ToolCall(.ok, "ben is not known any more.\n"))
+    #expect(await bus.run("remove", "ben") == ToolCall(.ok, "ben is no longer a known peer.\n"))
     #expect(bus.calls.count == 4 && bus.calls[1] == "Silence" && bus.calls[3].contains("/peers/2"))
   }
 
