@@ -44,7 +44,7 @@ final class Counter {
     service.close()
   }
 
-  // MARK: Visitors
+  // MARK: Transfers
 
   /// The moment in a transfer at which the service is killed.
   struct Moment {

@@ -113,7 +113,7 @@ struct ToolTests {
     #expect(result.status == 6 && result.complaint.contains("gave no verdict"), "\(result)")
   }
 
-  // MARK: What is stored
+  // MARK: Stored files
 
   @Test("`verifier watch` writes each credential to its own file with mode 600 before it accepts the wallet")
   @LoopActor
@@ -262,7 +262,7 @@ struct ToolTests {
     #expect(try await watch.end().status == 0)
   }
 
-  // MARK: By hand
+  // MARK: Commands for single transfers
 
   @Test("`earshot transfers` lists, shows, fetches, judges and erases transfers")
   @LoopActor

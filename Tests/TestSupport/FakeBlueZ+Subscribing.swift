@@ -161,7 +161,7 @@ extension FakeBlueZ {
     (sockets, socketOrder, writers, renewed, unread) = ([:], [], [:], [], [])
   }
 
-  // MARK: Hearing
+  // MARK: Values for clients
 
   /// Delivers a value to a subscribed client, as the notification or indication that it has enabled. Has no effect for
   /// other clients.

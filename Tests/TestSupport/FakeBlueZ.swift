@@ -95,7 +95,7 @@ public final class FakeBlueZ {
     connection = BusConnection(address: address)
   }
 
-  // MARK: Coming and going
+  // MARK: Start and end of bluetoothd
 
   /// Starts the simulated bluetoothd with the adapters that it had before it ended.
   public func start() async throws {

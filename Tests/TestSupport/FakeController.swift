@@ -60,7 +60,7 @@ public final class FakeController: RawSocket {
     }
   }
 
-  // MARK: What happens to it
+  // MARK: Simulated events
 
   /// Reports `count` completed packets of the link, removed from the buffers if they are the program's.
   public func complete(_ handle: UInt16, _ count: Int = 1, areOurs: Bool = true) {

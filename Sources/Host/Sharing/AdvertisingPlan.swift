@@ -281,7 +281,7 @@ struct AdvertisingPlan: Sendable {
     }.min { $0.isBefore($1) }?.slot
   }
 
-  // MARK: Turns instead of a higher priority
+  // MARK: Time slices of lower priorities
 
   /// An overdue request, and the slot that it may take from a higher priority. Only one such time slice is active at a
   /// time. If several priorities are overdue, the one with the oldest time slice is first.

@@ -194,7 +194,7 @@ public struct NearbyPeers: Sendable {
     return intents
   }
 
-  // MARK: Sightings
+  // MARK: Discovered ways
 
   private func isNew(_ version: BeaconVersion, _ entry: Entry, at now: Instant) -> Bool {
     guard version == .unknown else { return version != entry.version }
@@ -320,7 +320,7 @@ public struct NearbyPeers: Sendable {
     Int(random.bytes(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) % max(1, bound)
   }
 
-  // MARK: Ends
+  // MARK: Removal of ways
 
   private mutating func prune(at now: Instant, _ intents: inout [Intent]) {
     for (way, entry) in entries {

@@ -154,7 +154,7 @@ public struct PresenceEngine: Sendable {
     try known.preSharedKey(for: recognition, at: wall)
   }
 
-  // MARK: What programs ask for
+  // MARK: Requests of programs
 
   /// Adds a peer. If it has announced itself to this machine before, it is nearby at once.
   ///
@@ -263,7 +263,7 @@ public struct PresenceEngine: Sendable {
     return intents
   }
 
-  // MARK: What comes in
+  // MARK: Events
 
   public mutating func handle(_ event: Event, at now: Instant, wall: WallTime) -> [Intent] {
     // Expired announcements are detected at every event, because a way that is still being received has no timer.

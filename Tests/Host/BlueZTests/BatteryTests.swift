@@ -79,7 +79,7 @@ struct BatteryTests {
     #expect(rig.entries.all.allSatisfy { $0.id != .pairingAsked })
   }
 
-  // MARK: What the package adds to bluetooth.service
+  // MARK: The drop-in of the package
 
   /// Runs the generator with files of bluetooth.service below a folder in place of `/`.
   ///

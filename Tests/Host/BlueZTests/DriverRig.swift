@@ -57,7 +57,7 @@ final class DriverRig: RadioDriverDelegate {
 
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration { statusObservers.add(handler) }
 
-  // MARK: What a service asks for
+  // MARK: Requests of a service
 
   @LoopActor
   final class Server {
@@ -143,7 +143,7 @@ final class DriverRig: RadioDriverDelegate {
     try driver.connect(to: address, handler)
   }
 
-  // MARK: What the driver tells
+  // MARK: Reports of the driver
 
   func statusChanged(_ status: RadioStatus) { statusObservers.call(status) }
 

@@ -30,7 +30,7 @@ struct LoanTests {
     return loan
   }
 
-  // MARK: Lending and giving back
+  // MARK: Changing and restoring a setting
 
   @Test("A controller setting is not read before a value is requested and a controller exists")
   func begins() {
@@ -278,7 +278,7 @@ struct LoanTests {
     #expect(loan.isSettled && loan.problem == nil)
   }
 
-  // MARK: What is wished
+  // MARK: Requested values
 
   @Test(
     "Connection intervals get the requested values, and the supervision timeout is raised if necessary",

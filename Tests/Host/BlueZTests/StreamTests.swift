@@ -338,7 +338,7 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [2] }.type == "socket")
   }
 
-  // MARK: Those who write to us
+  // MARK: Incoming writes
 }
 
 @Suite("Reading bluetoothd's configuration file")

@@ -109,7 +109,7 @@ struct RandomPacketTests {
       if packets.inFlight > 0 || isListening || wake != nil { faults.append("it does not come to rest") }
     }
 
-    // MARK: What happens
+    // MARK: Random events
 
     private mutating func offer(to address: BluetoothAddress) {
       lastID += 1

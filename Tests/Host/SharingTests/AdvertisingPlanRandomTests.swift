@@ -57,7 +57,7 @@ struct AdvertisingPlanRandomTests {
 
     mutating func count(_ what: String) { counts[what, default: 0] += 1 }
 
-    // MARK: What the plan does
+    // MARK: Actions of the plan
 
     /// - Parameter owner: the request whose owner changed it, which may therefore lose its slot.
     mutating func handle(_ event: AdvertisingPlan.Event, owner: AdvertisingPlan.ID? = nil) {
@@ -126,7 +126,7 @@ struct AdvertisingPlanRandomTests {
       if life.slot == nil { lives[id] = nil } else { lives[id]?.waitsSince = nil }
     }
 
-    // MARK: What must hold
+    // MARK: Invariants
 
     private mutating func check() {
       let onAir = Dictionary(lives.compactMap { id, life in life.slot.map { ($0, id) } }) { first, _ in first }
@@ -167,7 +167,7 @@ struct AdvertisingPlanRandomTests {
       }
     }
 
-    // MARK: What happens
+    // MARK: Random events
 
     mutating func pass() {
       let end = now.advanced(by: .milliseconds(dice.below(600)))

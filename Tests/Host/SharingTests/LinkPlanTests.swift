@@ -155,7 +155,7 @@ struct LinkPlanTests {
     #expect(plan.handle(Self.up(6), at: Self.at(4001)) == [.cutUnused(Self.link(1))])
   }
 
-  // MARK: Room
+  // MARK: The budget of links
 
   private static func full(_ plan: inout LinkPlan, chat count: UInt64) {
     for number in 1...count {

@@ -89,7 +89,7 @@ final class RecordingDriver: RadioDriver {
 
   func cut(_ link: LinkID) { note("cut \(link.number)") }
 
-  // MARK: What happens
+  // MARK: Simulated events
 
   func linkUp(_ number: UInt64, since: Instant = .zero) {
     let address = BluetoothAddress(0xC000_0000_0000 | number)

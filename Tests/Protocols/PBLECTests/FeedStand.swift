@@ -69,7 +69,7 @@ struct FeedStand {
     actions += try engine.notify(at: now, time: time)
   }
 
-  // MARK: What is refused, and why; nil where it is not
+  // MARK: Errors of requests; nil for success
 
   mutating func refusedSend(_ text: String) -> BroadcastError? {
     do throws(BroadcastError) { try send(text) } catch { return error }

@@ -211,7 +211,7 @@ final class BusBluetooth: PresenceBluetooth {
     }
   }
 
-  // MARK: What earshotd calls
+  // MARK: Calls of earshotd
 
   /// The D-Bus interface that receives scan results and links.
   ///

@@ -110,7 +110,7 @@ public final class PresenceService {
     (self.scheduler, self.clock) = (scheduler, clock)
   }
 
-  // MARK: Life
+  // MARK: Start and stop
 
   /// Starts the service.
   ///
@@ -185,7 +185,7 @@ public final class PresenceService {
 
   var wall: WallTime { WallTime(milliseconds: UInt64(clamping: clock.milliseconds)) }
 
-  // MARK: What programs see
+  // MARK: State for programs
 
   var publicKey: Secp256k1.PublicKey? { engine?.known.own.publicKey }
   var dialects: [Dialect] { Dialect.allCases.filter(settings.reads.contains) }
@@ -209,7 +209,8 @@ public final class PresenceService {
     }
     let network =
       network.isUsable ? "" : "No network interface can be used. Connect one, or check Interfaces= of [Presence]."
-    let store = isVolatile ? "There is no state directory, so the key and the known peers are lost at the end." : ""
+    let volatile = "Without a state directory, the key and the known peers are lost when the service stops."
+    let store = isVolatile ? volatile : ""
     let renewal = engine?.renewalFailure.map { "The announcement cannot be renewed. \($0.sentence)" } ?? ""
     return [network, bluetooth.reason, renewal, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
   }

@@ -81,7 +81,7 @@ final class SecureStream: JoinedStream {
     begin()
   }
 
-  // MARK: What the owner does
+  // MARK: Calls of the owner
 
   func send(_ bytes: ArraySlice<UInt8>) -> Int {
     guard let session, session.isEstablished, unsent.isEmpty, !hasFinished else {
@@ -111,7 +111,7 @@ final class SecureStream: JoinedStream {
     if !hasFailed { takeDown() }
   }
 
-  // MARK: What happens
+  // MARK: Events of TLS and the transport
 
   private func begin() {
     transport?.detectLoss()

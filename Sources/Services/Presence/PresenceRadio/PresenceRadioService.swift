@@ -91,7 +91,7 @@ public final class PresenceRadioService {
     (self.radio, self.scheduler, self.settings) = (radio, scheduler, settings)
   }
 
-  // MARK: Life
+  // MARK: Start and stop
 
   public func begin() {
     statusWatch = radio.onStatus { [weak self] _ in self?.update() }

@@ -76,7 +76,7 @@ public final class SocialDaemon: DaemonBody {
     ]
   }
 
-  // MARK: Life
+  // MARK: Start and stop
 
   public var statusLine: String {
     guard let control else { return "The store is being opened." }

@@ -133,7 +133,7 @@ final class BusMesh: MeshPort {
     }
   }
 
-  // MARK: What earshotd calls
+  // MARK: Calls of earshotd
 
   /// - Parameter port: nil if the interface is only described.
   static func sink(_ port: BusMesh?) -> Interface {

@@ -68,7 +68,7 @@ final class MeshStand {
     node?.emit(MeshNames.interface, "MessageStateChanged", [.uint32(message), .string(state)])
   }
 
-  // MARK: Faces
+  // MARK: D-Bus interfaces
 
   private func face() -> Interface {
     Interface(

@@ -39,7 +39,7 @@ public final class Doorstep: Radio {
 
   public init(_ time: any Scheduler) { self.time = time }
 
-  // MARK: Those who come by
+  // MARK: Passers
 
   /// Puts a passer in range.
   public func come(_ passer: Passer, as address: BluetoothAddress, connects: Bool) {

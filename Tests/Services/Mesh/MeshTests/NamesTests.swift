@@ -71,7 +71,7 @@ struct NamesTests {
     #expect(one.texts + two.texts == [])
   }
 
-  // MARK: Those who have left
+  // MARK: Absent peers
 
   @Test("A peer with private messages keeps its name and D-Bus object, also after a restart")
   @LoopActor

@@ -198,7 +198,7 @@ struct CredentialStoreModel {
     handle(.start)
   }
 
-  // MARK: The vault
+  // MARK: The credential store
 
   mutating func handle(_ event: CredentialStorePlan.Event) {
     let before = script.vault.trouble

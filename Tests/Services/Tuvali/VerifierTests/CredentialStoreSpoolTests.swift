@@ -141,7 +141,7 @@ struct CredentialStoreSpoolTests {
     #expect(looks.last == .inspect(script.look()) && script.look().room == size)
   }
 
-  // MARK: Patience
+  // MARK: Time limits
 
   @Test("A disk that hangs delays one request by 5 s and the next not at all, and is logged once")
   func hangs() {
