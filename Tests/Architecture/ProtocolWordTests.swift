@@ -40,6 +40,8 @@ struct ProtocolWordTests {
     #expect(broken("call(\"GetConnectionCredentials\")") == [])
     #expect(broken("environment[\"CREDENTIALS_DIRECTORY\"] // LoadCredentialEncrypted=, LoadCredential=") == [])
     #expect(broken("let credentials: Credentials", in: "Host/DBus/Access/Credentials.swift") == [])
+    #expect(broken("bus.credentials(of: sender)", in: "Host/Hosting/Manager/SoleCaller.swift") == [])
+    #expect(broken("let credential = 1", in: "Host/Hosting/Manager/SoleCaller.swift").count == 1)
     #expect(broken("let credentials: Credentials").count == 1)
     #expect(broken("GetConnectionCredentials of a wallet").count == 1)
     #expect(broken("let credential = 1", in: "Host/DBus/Access/Sample.swift").count == 1)

@@ -13,6 +13,7 @@ enum ProtocolWords {
     // D-Bus: the identity of a caller.
     Exception("GetConnectionCredentials"), Exception("Credentials", below: "Sources/Host/DBus/"),
     Exception("credentials", below: "Sources/Host/DBus/"),
+    Exception("credentials", below: "Sources/Host/Hosting/Manager/SoleCaller.swift"),
     // systemd: the delivery of a unit's secrets.
     Exception("CREDENTIALS_DIRECTORY"), Exception("LoadCredentialEncrypted"), Exception("LoadCredential"),
     Exception("credential", below: "Sources/Host/Store/StoreKey.swift"),
