@@ -1,4 +1,4 @@
-/// The messages of the daemons that use the network, whose rooms the tool does not link: for the journals in the report.
+/// The journal messages of the daemons that use the network, for `earshot report`, which does not link their targets.
 enum DaemonMessages {
   /// The names of the messages, by message ID. Messages that all daemons share are not listed.
   static let names: [String: String] = [
