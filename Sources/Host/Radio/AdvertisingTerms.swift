@@ -20,7 +20,7 @@ public struct AdvertisingTerms: Hashable, Sendable {
 public enum AdvertisingPriority: Int, CaseIterable, Hashable, Sendable, Comparable {
   /// An advertisement for a person who waits at this machine, for example that of a kiosk.
   case person = 1
-  /// The advertisement by which peers find a node of a network, for example of a mesh.
+  /// The advertisement by which peers find a node of a network.
   case network = 2
   /// The advertisement of this machine's presence.
   case presence = 3

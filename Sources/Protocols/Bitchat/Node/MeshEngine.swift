@@ -567,9 +567,7 @@ public struct MeshEngine: Sendable {
 /// Restores the state of an earlier run. Undelivered messages are restored by `restore(_:at:time:)`; favourites, blocks
 /// and verified peers by their events.
 extension MeshEngine {
-  /// Restores the pinned signing key of a peer.
-  ///
-  /// - Parameter isProven: whether the peer has proven it.
+  /// Restores the pinned signing key of a peer. `isProven` says whether the peer has proven it.
   public mutating func restorePin(
     of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
   ) {
@@ -608,8 +606,7 @@ extension MeshEngine {
   }
 }
 
-// Descriptions contain neither content, nor peers, nor keys.
-
+/// Descriptions contain neither content, nor peers, nor keys.
 extension MeshEngine: CustomStringConvertible, CustomReflectable {
   public var description: String { "a mesh node, \(state.rawValue), with \(neighbourhood.links.count) links" }
   public var customMirror: Mirror { Mirror(self, children: []) }
@@ -618,11 +615,8 @@ extension MeshEngine: CustomStringConvertible, CustomReflectable {
 /// Proofs of verification codes: a peer signs a challenge sent inside Noise. Facts: bitchat.md section 11.
 extension MeshEngine {
   /// Asks a peer to prove that a verification code is its own, in a session that is established first if needed.
-  /// `Action.proof` follows within 24 s. A second call restarts this time.
-  ///
-  /// - Parameters:
-  ///   - peer: owner of the Noise key in the code.
-  ///   - signingKey: signing key of the code, whose signature the caller has checked.
+  /// `Action.proof` follows within 24 s. A second call restarts this time. `peer` owns the Noise key in the code, and
+  /// `signingKey` is the signing key in it; the caller has checked its signature.
   public mutating func challenge(
     _ peer: PeerID, signingKey: Ed25519.PublicKey, at now: Instant, time: UInt64
   ) throws(ChallengeError) -> [Action] {
@@ -646,14 +640,10 @@ extension MeshEngine {
     seal(.verificationChallenge(challenge), for: peer, &turn)
   }
 
-  // MARK: Disputed keys
-
   /// Handles an announce with a valid signature of another key than the pinned one, which is not proven.
   mutating func contest(_ announcement: Announcement, _ arrival: Arrival, _ turn: inout Turn) {
-    let (peer, origin) = (announcement.peerID, origin(of: arrival.link))
-    challenges.note(
-      Disputes.Rival(signingKey: announcement.signingKey, announce: arrival, origin: origin, heardAt: turn.now),
-      of: peer)
+    let (peer, key, origin) = (announcement.peerID, announcement.signingKey, origin(of: arrival.link))
+    challenges.note(Disputes.Rival(signingKey: key, announce: arrival, origin: origin, heardAt: turn.now), of: peer)
     // The peer's own link may be an attacker's, so that the peer is reachable only over this one.
     noteWay(of: arrival, to: peer, &turn)
     askForKey(of: peer, announcement.noiseKey, because: origin, &turn)
@@ -690,9 +680,8 @@ extension MeshEngine {
 
 /// Measures hops and round-trip time to a peer. Facts: bitchat.md section 3.
 extension MeshEngine {
-  /// Sends a ping to a peer. `Action.pong` or `Action.pingLost` follows within 10 s.
-  ///
-  /// - Parameter number: unique number of the ping, chosen by the caller.
+  /// Sends a ping to a peer. `number` is unique and chosen by the caller. `Action.pong` or `Action.pingLost` follows
+  /// within 10 s.
   public mutating func ping(
     _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(PingError) -> [Action] {
@@ -830,13 +819,10 @@ extension MeshEngine {
     _ = uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
   }
 
-  /// The time of a peer's latest favourite notice, in milliseconds since 1970; 0 if it is unknown.
-  ///
-  /// - Parameter time: the current time, in milliseconds since 1970.
+  /// The time of a peer's latest favourite notice, in milliseconds since 1970 like `time`, the present; 0 if unknown.
   public func noticeTime(of peer: PeerID, at time: UInt64) -> UInt64 { uplink.noticeTime(of: peer, at: time) }
 
-  /// Records the time of a peer's latest favourite notice from an earlier run, in milliseconds since 1970. Relays may
-  /// deliver older notices once more.
+  /// Records the time of a peer's latest favourite notice of an earlier run: relays may deliver older ones again.
   public mutating func note(noticeTime: UInt64, of peer: PeerID) {
     uplink.noteNotice(of: peer, at: noticeTime, isFavourite: favourites.contains(peer))
   }
@@ -856,10 +842,8 @@ extension MeshEngine {
     if notice.isFavorite { uplink.hurry(at: turn.now) } else { perform(uplink.withdraw(peer), &turn) }
   }
 
-  /// Handles a text that was received over the uplink.
-  ///
-  /// - Parameter key: the authenticated key of the sender, as text.
-  /// - Throws: the reason why the text is dropped.
+  /// Handles a text that was received over the uplink from `key`, the authenticated key of the sender, as text. Throws
+  /// the reason why the text is dropped.
   public mutating func receive(
     uplinked text: String, from key: String, at now: Instant, time: UInt64
   ) throws(UplinkRefusal) -> [Action] {
