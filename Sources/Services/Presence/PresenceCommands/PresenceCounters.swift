@@ -59,6 +59,7 @@ enum PresenceCounters {
     "RequestHeadsTooLong": "requests of peers with a head that is too long",
     "UnreadableRequests": "connections of peers that ended without a readable request",
     "TooManyRequests": "connections of peers that were closed, because the maximum was open",
+    "EvictedRequests": "the oldest connections of peers, which were closed for further ones",
     "HTTPTooManyConnections": "connections that were closed, because 64 were open",
     "HTTPTooManyConnectionsOfOne": "connections that were closed, because their address had 4 open",
     "HTTPConnectionsTooFast": "connections that were closed, because their address opened them too fast",
