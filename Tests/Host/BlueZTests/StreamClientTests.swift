@@ -227,7 +227,7 @@ struct StreamClientTests {
     let classic = FakeClassic()
     let rig = try await rig(classic, safety: .known(KernelVersion(6, 1, 192)))
     defer { rig.close() }
-    #expect(rig.driver.status.traits.connectingShortfall?.contains("Linux 6.1.192 stops") == true)
+    #expect(rig.driver.status.traits.connectingShortfall?.contains("Linux 6.1.192 may crash") == true)
     #expect(throws: RadioError.self) { _ = try rig.driver.connect(to: Self.peer, on: profile) { _ in } }
     #expect(classic.calls.isEmpty)
   }
