@@ -133,7 +133,9 @@ class Link:
         await self.until_closed(work)
 
     async def command(self, uuid: str, value: bytes) -> None:
-        """Write Command: returns when the stack has buffer space for the next one."""
+        """Write Command: returns when the stack has buffer space for the next one. On a closed link it fails."""
+        if self.closed.done():
+            raise LinkLost(f"the link was closed, reason 0x{self.closed.result():02x}")
         await self._characteristic(uuid).write_value(value, with_response=False)
         await self.sent(self.ROOM)
 

@@ -25,7 +25,7 @@ from suites.visits import KB, credential, visit
 
 suite = Suite("packages")
 #: Limit in seconds of a test that installs packages, some twice: one installation takes the emulated processor up to 300 s.
-LONG = 1800
+LONG = 1200
 #: The unit's WatchdogSec= and RestartSec=, and time to start.
 WATCHDOG = 30 + 2 + 20
 UNIT = "earshotd.service"
