@@ -567,7 +567,7 @@ public struct MeshEngine: Sendable {
 /// Restores the state of an earlier run. Undelivered messages are restored by `restore(_:at:time:)`; favourites, blocks
 /// and verified peers by their events.
 extension MeshEngine {
-  /// Restores the pinned signing key of a peer. `isProven` says whether the peer has proven it.
+  /// Restores the pinned signing key of a peer. `isProven`: whether the peer has proven it.
   public mutating func restorePin(
     of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
   ) {
