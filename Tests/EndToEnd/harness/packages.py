@@ -101,7 +101,9 @@ class Packages:
         contents = {line for line in listed if line.startswith("/") and not Path(line).is_dir()}
         assert contents
         await apt("purge", *self.names)
-        return {path for path in contents if Path(path).exists()} | await self.files() - (self.before or set())
+        left = {path for path in contents if Path(path).exists()} | await self.files() - (self.before or set())
+        # Files without the name of the project explain why a folder is left.
+        return left | {str(inner) for path in left if Path(path).is_dir() for inner in Path(path).rglob("*")}
 
     async def files(self) -> set[str]:
         """The paths in these folders that have the name of the project, or belong to one of its users."""
