@@ -20,8 +20,8 @@ public final class BlueZRadio: RadioDriver {
   private let scheduler: any Scheduler
   private let doors: KernelChannels
   private let version: BlueZVersion?
-  /// Whether advertisements that are not connectable may be sent over D-Bus, where bluetoothd alters them, if there
-  /// is no management socket.
+  /// Whether bluetoothd may send non-connectable advertisements when the kernel's management socket is unavailable.
+  /// bluetoothd alters them.
   private let isDegradable: Bool
   /// bluetoothd's configuration file, read each time that bluetoothd starts or stops.
   private var configuration: DaemonConfiguration
@@ -98,8 +98,8 @@ public final class BlueZRadio: RadioDriver {
   ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it
   ///     bluetoothd sends them as exactly as it can.
   ///   - preferences: for new links while an application requests fast links.
-  ///   - isDegradable: whether non-connectable advertisements are sent and received over D-Bus, which alters them, if
-  ///     there is no management socket.
+  ///   - isDegradable: whether bluetoothd sends and receives non-connectable advertisements when the kernel's
+  ///     management socket is unavailable. bluetoothd alters them.
   ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
   ///   - repair: whether the kernel supports values over raw HCI.
   ///   - classic: opens sockets to peers over BR/EDR.

@@ -84,6 +84,9 @@ public final class Deadline {
     self.body = body
   }
 
+  /// Whether a deadline is set that has not been reached.
+  public var isSet: Bool { wanted != nil }
+
   /// Moves the deadline to `instant`; nil removes it.
   public func set(_ instant: Instant?) {
     wanted = instant

@@ -309,7 +309,8 @@ struct LinkPlan: Sendable {
   // The budget of links. The minimum links of every active service are kept free: services above their minimum release
   // links, and links without users are ended.
 
-  /// Asks services to release links, and ends unused links, until there is no shortage.
+  /// Frees links until every active service can have its minimum: ends unused links first, then asks services that have
+  /// more than their minimum to release some.
   private mutating func balance(at now: Instant) -> [Action] {
     var actions: [Action] = []
     while shortage(at: now) > 0 {

@@ -217,8 +217,8 @@ public final class RecordSpool: Sendable {
     try? old.overwrite()
   }
 
-  /// Removes the files of a record, even of one that is no longer listed, because an earlier removal may have failed
-  /// halfway.
+  /// Removes the files of a record. The record may be unlisted already: an earlier removal may have failed after
+  /// unlisting it.
   private func remove(_ id: SpoolID, in state: inout State) throws(StoreError) {
     try discard(id, &state, isForgotten: { $0.held[id] = nil })
   }

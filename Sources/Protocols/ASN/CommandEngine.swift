@@ -11,9 +11,9 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     /// The service's encryption and authentication keys.
     public var service: UserKey
     public var serviceAuthentication: Ed25519.PublicKey
-    /// The administrator's encryption key, which identifies it; nil if there is no administrator.
+    /// Encryption key by which the server recognises the administrator; nil without an administrator.
     public var admin: UserKey?
-    /// The administrator's authentication key, which signs its logins; nil if there is no administrator.
+    /// Key that verifies the administrator's signature at login; nil without an administrator.
     public var adminAuthentication: Ed25519.PublicKey?
     /// Who may create users of the kind `actual`: only the administrator with `newuser`, or every user, also by a first
     /// login.

@@ -259,7 +259,7 @@ final class AirEnd {
     sendNext()
   }
 
-  /// Starts the timeout of a request that has arrived or was lost, and that nobody answers.
+  /// Starts the timer that closes this link if a GATT request is not answered within `requestTimeout`.
   private func startTimeout(_ number: UInt64) {
     guard isOpen, let request, request.number == number, request.characteristic != nil else { return }
     self.request?.timeout = air.agenda.at(now.advanced(by: conditions.requestTimeout)) { [self] in

@@ -40,7 +40,7 @@ final class CredentialsCache {
     }
   }
 
-  /// Clears the cache after the connection to the bus was lost, because its unique names are no longer valid. A pending
+  /// Clears the cache when the connection to the bus is lost: the next bus assigns the unique names anew. A pending
   /// request fails, and its callers receive the error.
   func forgetKnown() {
     for (sender, entry) in entries {

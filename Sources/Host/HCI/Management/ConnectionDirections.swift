@@ -28,7 +28,7 @@ public struct ConnectionDirections: Sendable {
     eventsTell = kernel.map { $0 >= Self.firstKernelWithFlag } ?? false
   }
 
-  /// Which end initiated the link with the peer at `address`; unknown if there is no such link.
+  /// Returns whether this machine or the peer at `address` initiated their link; `.unknown` without a link.
   public func direction(of address: BluetoothAddress) -> Direction { directions[address] ?? .unknown }
 
   /// Handles an event of the management socket about this controller.

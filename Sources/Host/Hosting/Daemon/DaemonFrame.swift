@@ -10,9 +10,9 @@ import Loop
 /// notifications to systemd.
 @LoopActor
 public final class DaemonFrame {
-  /// Maximum time in which a canary must return from the worker for computations. Beyond it the watchdog is no longer
-  /// notified, and systemd restarts the daemon. An unresponsive disk or caller's file causes no restart, which would
-  /// lose the state in memory: the store reports the disk, and files have a time limit.
+  /// Maximum time for an empty task on the computation worker. If it takes longer, the daemon stops notifying the
+  /// watchdog, and systemd restarts it. An unresponsive disk causes no restart, which would lose the state in memory:
+  /// the store reports it. Neither does an unresponsive file of a caller, which has a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
   /// Time after readiness at which code pages that only the start needed are released.
   private nonisolated static let startTime = Duration.seconds(1)

@@ -830,7 +830,7 @@ extension MeshEngine {
   /// Records the time of a message from a session in the mesh, if it is a favourite notice and the clock is right.
   mutating func noteNoticeTime(of message: PrivateMessage, from peer: PeerID, _ turn: Turn) {
     guard canSend, FavoriteNotice(text: message.text) != nil else { return }
-    uplink.noteNotice(of: peer, at: turn.time, isFavourite: favourites.contains(peer))
+    note(noticeTime: turn.time, of: peer)
   }
 
   /// Records what a favourite notice means for the uplink. The program erases the packets for a peer that is no longer

@@ -40,8 +40,6 @@ public final class TransferHistoryStore {
   private let file = Locked<HistoryFile?>(nil)
   private var waiting: [HistoryEntry] = []
   private var isWriting = false
-  /// Whether a write has failed, and the time of the next attempt is not reached.
-  private var isPausing = false
   /// Number of reads that wait for the disk.
   private var reading = 0
   /// Whether old entries must be removed even if no entry is added.
@@ -50,7 +48,8 @@ public final class TransferHistoryStore {
   private var recorded: Set<Int> = []
   private var backoff = Backoff()
   private let idlers = IdleWaiters()
-  private lazy var retry = Deadline(scheduler) { [weak self] in self?.retryWrite() }
+  /// The time of the next attempt after a failed write. Until then nothing is written.
+  private lazy var retry = Deadline(scheduler) { [weak self] in self?.write() }
   private lazy var pruning = Deadline(scheduler) { [weak self] in self?.prune() }
 
   /// - Parameters:
@@ -132,8 +131,9 @@ public final class TransferHistoryStore {
   func writeLast(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     let end = scheduler.now.advanced(by: limit)
     whenIdle(within: limit) { [weak self] in
-      guard let self, isPausing else { return then() }
-      retryWrite()
+      guard let self, retry.isSet else { return then() }
+      retry.set(nil)
+      write()
       whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
     }
   }
@@ -149,7 +149,7 @@ public final class TransferHistoryStore {
   }
 
   private func write() {
-    guard let path, !isWriting, !isPausing, !waiting.isEmpty || isPruneDue else { return }
+    guard let path, !isWriting, !retry.isSet, !waiting.isEmpty || isPruneDue else { return }
     let entries = waiting
     let oldest = keepFor > .zero ? clock.milliseconds - keepFor.wholeMilliseconds : .max
     (waiting, isWriting, isPruneDue) = ([], true, false)
@@ -177,7 +177,7 @@ public final class TransferHistoryStore {
       waiting = entries + waiting
       limitWaiting()
       // A write also removes old entries: if it had no entries to add, it is repeated nevertheless.
-      (isPruneDue, isPausing) = (true, true)
+      isPruneDue = true
       retry.set(scheduler.now.advanced(by: backoff.next()))
     } else {
       if trouble != nil { Log.shared.notice("The history is written again", id: .historyDegraded) }
@@ -185,11 +185,6 @@ public final class TransferHistoryStore {
       write()
     }
     if !isWriting { idlers.callAll() }
-  }
-
-  private func retryWrite() {
-    isPausing = false
-    write()
   }
 
   private func limitWaiting() {

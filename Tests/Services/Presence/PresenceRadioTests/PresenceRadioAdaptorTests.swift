@@ -57,6 +57,22 @@ private final class RadioOnBus {
     return connection
   }
 
+  /// Exports the object of a presence program on the client's connection. The handlers get the calls of `earshotd`.
+  func exportSink(
+    sighted: @escaping Method.Handler, accept: @escaping Method.Handler = { $0.reply() }
+  ) -> ExportedObject {
+    client.objects.export(
+      PresenceRadioAdaptor.sinkPath,
+      interfaces: [
+        Interface(
+          PresenceRadioAdaptor.sinkInterface,
+          methods: [
+            Method("Sighted", in: [Argument("address", "s"), Argument("generation", "y")], handler: sighted),
+            Method("Accept", in: [Argument("address", "s"), Argument("link", "h")], handler: accept),
+          ])
+      ])
+  }
+
   func call(_ method: String, _ arguments: DBusValue..., from connection: BusConnection? = nil) async throws(DBusError)
     -> [DBusValue]
   {
@@ -186,26 +202,15 @@ struct PresenceRadioAdaptorTests {
     defer { radio.close() }
     let scanResults = Mailbox<(String, UInt8)>()
     let links = Mailbox<(String, FileDescriptor)>()
-    let object = radio.client.objects.export(
-      PresenceRadioAdaptor.sinkPath,
-      interfaces: [
-        Interface(
-          PresenceRadioAdaptor.sinkInterface,
-          methods: [
-            Method(
-              "Sighted", in: [Argument("address", "s"), Argument("generation", "y")],
-              handler: { call in
-                scanResults.put((call.arguments[0].asString ?? "", call.arguments[1].asByte ?? 0))
-                call.reply()
-              }),
-            Method(
-              "Accept", in: [Argument("address", "s"), Argument("link", "h")],
-              handler: { call in
-                if let link = call.arguments[1].asDescriptor { links.put((call.arguments[0].asString ?? "", link)) }
-                call.reply()
-              }),
-          ])
-      ])
+    let object = radio.exportSink(
+      sighted: { call in
+        scanResults.put((call.arguments[0].asString ?? "", call.arguments[1].asByte ?? 0))
+        call.reply()
+      },
+      accept: { call in
+        if let link = call.arguments[1].asDescriptor { links.put((call.arguments[0].asString ?? "", link)) }
+        call.reply()
+      })
     let other = radio.air.addNode()
     let tenant = SharedRadio(driver: other, scheduler: EventLoop.shared).tenant("x", share: .nothing)
     let address = try #require(other.publicAddress)
@@ -236,17 +241,7 @@ struct PresenceRadioAdaptorTests {
     let radio = try await RadioOnBus()
     defer { radio.close() }
     let calls = Mailbox<MethodCall>()
-    let object = radio.client.objects.export(
-      PresenceRadioAdaptor.sinkPath,
-      interfaces: [
-        Interface(
-          PresenceRadioAdaptor.sinkInterface,
-          methods: [
-            Method(
-              "Sighted", in: [Argument("address", "s"), Argument("generation", "y")],
-              handler: { call in calls.put(call) })
-          ])
-      ])
+    let object = radio.exportSink(sighted: { call in calls.put(call) })
     let name = try #require(radio.client.uniqueName)
     let sink = BusSink(name, radio.server)
     for count in [32, 64] {

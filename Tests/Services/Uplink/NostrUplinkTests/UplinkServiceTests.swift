@@ -21,6 +21,19 @@ struct UplinkServiceTests {
     return folder
   }
 
+  /// An uplink with a stored message for a contact, and its state in the folder `state`.
+  @LoopActor
+  private static func sender(_ folder: ScratchFolder) throws -> UplinkStand {
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann.mesh.attach(as: "node")
+    ann.setContacts([bob.key])
+    ann.send(packet, to: bob.key)
+    return ann
+  }
+
   /// Two uplinks that are each other's contacts, at one relay.
   @LoopActor
   private static func pair(
@@ -231,19 +244,13 @@ struct UplinkServiceTests {
   @LoopActor
   func wipe(isAsked: Bool) throws {
     let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
-    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
-    ann.mesh.attach(as: "node")
-    ann.setContacts([bob.key])
-    ann.send(Self.packet, to: bob.key)
+    let ann = try Self.sender(folder)
     let before = try folder.files().filter { $0.0.contains("state") }
     let key = ann.key
     if isAsked {
       var answers: [DBusError?] = []
       ann.mesh.onRequest?(.wipe { answers.append($0) })
-      clock.run()
+      ann.clock.run()
       #expect(answers == [nil])
     } else {
       ann.mesh.attach(as: "another node")
@@ -329,13 +336,7 @@ struct UplinkServiceTests {
   @LoopActor
   func recordNotErased() throws {
     let folder = try Self.folder()
-    let clock = HandClock()
-    let relay = try FakeRelay(clock)
-    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
-    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
-    ann.mesh.attach(as: "node")
-    ann.setContacts([bob.key])
-    ann.send(Self.packet, to: bob.key)
+    let ann = try Self.sender(folder)
     // A folder in the place of the file can neither be overwritten nor removed.
     let record = try #require(try folder.files().keys.first { $0.hasSuffix(".record") })
     try folder.remove(record)
@@ -343,7 +344,7 @@ struct UplinkServiceTests {
     #expect(folder.exists("state/uplink/spool.key"))
     var answers: [DBusError?] = []
     ann.mesh.onRequest?(.wipe { answers.append($0) })
-    clock.run()
+    ann.clock.run()
     #expect(answers.count == 1 && answers.allSatisfy { $0 != nil })
     #expect(ann.service.status == .failed)
     #expect(!folder.exists("state/uplink/spool.key") && !folder.exists("state/uplink/identity"))
